@@ -4,13 +4,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PySet, PyString, PyTuple};
 
 use crate::frames::{Frame, Frames};
 
-/// Frames of one connection, direction and command, with the same names.
-struct Group<'py> {
-    names: [Bound<'py, PyAny>; 6],
+/// Frames of one connection, direction and command, with the same names: these, and topic, producer and subscription.
+struct Group {
+    names: [Py<PyAny>; 6],
     frames: u64,
     messages: i64,
     size: u64,
@@ -19,7 +19,7 @@ struct Group<'py> {
 }
 
 /// Latencies, as `model.latency.Latencies` counts them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Histogram {
     buckets: HashMap<i64, u64>,
     smallest: Option<i64>,
@@ -27,6 +27,14 @@ struct Histogram {
 }
 
 impl Histogram {
+    fn merge(&mut self, other: &Histogram) {
+        for (bucket, count) in &other.buckets {
+            *self.buckets.entry(*bucket).or_default() += count;
+        }
+        self.smallest = self.smallest.into_iter().chain(other.smallest).min();
+        self.largest = self.largest.into_iter().chain(other.largest).max();
+    }
+
     fn add(&mut self, latency: i64, octave_bits: u32) {
         let shift = i64::from(64 - latency.leading_zeros()) - i64::from(octave_bits) - 1;
         let bucket = if shift <= 0 { latency } else { (shift << octave_bits) + (latency >> shift) };
@@ -49,8 +57,8 @@ pub fn key_of<'a, 'py: 'a>(py: Python<'py>, batch: u32, frames: &'a Frames, fram
 type ExchangeKey = (u32, usize, u8, u32, u32, u32);
 
 /// Exchanges of one connection, with the same request and names: connection, request, status, topic, producer and subscription.
-struct Exchanges<'py> {
-    names: [Bound<'py, PyAny>; 6],
+struct Exchanges {
+    names: [Py<PyAny>; 6],
     latencies: Histogram,
 }
 
@@ -64,9 +72,9 @@ pub struct Counts<'a, 'py> {
     slowest_max: usize,
     places: HashMap<Key<'a>, usize>,
     latest: Option<(Key<'a>, usize)>,
-    groups: Vec<(usize, Group<'py>)>,
+    groups: Vec<(usize, Group)>,
     places_of_exchanges: HashMap<ExchangeKey, usize>,
-    exchanges: Vec<(usize, Exchanges<'py>)>,
+    exchanges: Vec<(usize, Exchanges)>,
     slowest: HashMap<u8, Slowest>,
 }
 
@@ -111,11 +119,11 @@ impl<'a, 'py> Counts<'a, 'py> {
             Some(at) => *at,
             None => {
                 let py = self.py;
-                let text = |number| frames.known(py, number).map_or_else(|| py.None().into_bound(py), Bound::into_any);
+                let text = |number| frames.known(py, number).map_or_else(|| py.None(), |text| text.into_any().unbind());
                 let names = [
-                    frames.names(frame)[2].bind(py).clone(),
-                    frames.request_name(py, frame)?.text.bind(py).clone().into_any(),
-                    frames.reader.bind(py).get().ok.bind(py).clone().into_any(),
+                    frames.names(frame)[2].clone_ref(py),
+                    frames.request_name(py, frame)?.text.clone_ref(py).into_any(),
+                    frames.reader.bind(py).get().ok.clone_ref(py).into_any(),
                     text(asked.topic),
                     text(asked.producer),
                     text(asked.subscription),
@@ -136,12 +144,12 @@ impl<'a, 'py> Counts<'a, 'py> {
 
     fn begin(&mut self, place: usize, key: Key<'a>, frames: &Frames, frame: &Frame) -> PyResult<usize> {
         let py = self.py;
-        let text = |text: Option<Bound<'py, PyString>>| text.map_or_else(|| py.None().into_bound(py), Bound::into_any);
+        let text = |text: Option<Bound<'py, PyString>>| text.map_or_else(|| py.None(), |text| text.into_any().unbind());
         let [_, _, connection, _, direction] = frames.names(frame);
         let names = [
-            connection.bind(py).clone(),
-            direction.bind(py).clone(),
-            frames.command(&frames.reader.bind(py).get().tables, frame)?.name.text.bind(py).clone().into_any(),
+            connection.clone_ref(py),
+            direction.clone_ref(py),
+            frames.command(&frames.reader.bind(py).get().tables, frame)?.name.text.clone_ref(py).into_any(),
             text(frames.known(py, frame.named.topic)),
             text(frames.producer_name(py, frame)),
             text(frames.known(py, frame.named.subscription)),
@@ -152,34 +160,133 @@ impl<'a, 'py> Counts<'a, 'py> {
         Ok(self.groups.len() - 1)
     }
 
-    /// Return the places of the slowest exchanges of each request; of equal ones the first.
-    pub fn slowest(&self) -> Vec<usize> {
+    /// Return what has been counted of so many rows; `exchange` makes the row of an exchange at a place.
+    pub fn counted(self, rows: usize, exchange: impl Fn(usize) -> PyResult<Option<(usize, Py<PyAny>)>>) -> PyResult<Counted> {
         let mut places: Vec<usize> = self.slowest.values().flatten().map(|Reverse((_, Reverse(place)))| *place).collect();
         places.sort_unstable();
-        places
+        let slowest = places.into_iter().filter_map(|place| exchange(place).transpose()).collect::<PyResult<_>>()?;
+        Ok(Counted { rows, groups: self.groups, exchanges: self.exchanges, slowest })
+    }
+}
+
+/// Counts of frames and exchanges. Each has the place of the first frame that it counts; those of one table are in this order.
+#[pyclass(module = "pulsarscope_native")]
+pub struct Counted {
+    rows: usize,
+    groups: Vec<(usize, Group)>,
+    exchanges: Vec<(usize, Exchanges)>,
+    slowest: Vec<(usize, Py<PyAny>)>,
+}
+
+/// Number of a table of statistics (`analysis.statistics.TABLES`), and the names of an entry, of which one may be missing.
+type Entry = (u8, usize, Option<usize>);
+
+const CONNECTION: u8 = 0;
+const KIND: u8 = 1;
+const TOPIC: u8 = 2;
+const PRODUCER: u8 = 3;
+const SUBSCRIPTION: u8 = 4;
+
+/// Return the entries that names belong to: those of connection, kind of frame or exchange, topic, producer and subscription.
+fn entries(names: [&Py<PyAny>; 5], py: Python<'_>) -> impl Iterator<Item = Entry> {
+    let [connection, kind, topic, producer, subscription] = names.map(|name| (!name.is_none(py)).then(|| name.as_ptr() as usize));
+    let first = [connection.map(|name| (CONNECTION, name, None)), kind.map(|name| (KIND, name, None))];
+    let others = [topic.map(|name| (TOPIC, name, None)), producer.map(|name| (PRODUCER, name, topic))];
+    first.into_iter().chain(others).chain([subscription.map(|name| (SUBSCRIPTION, name, topic))]).flatten()
+}
+
+#[pymethods]
+impl Counted {
+    /// Return the number of all places.
+    fn __len__(&self) -> usize {
+        self.rows
     }
 
-    /// Return the place of the first frame of each group, and the group: names, (frames, messages, bytes), and (earliest, latest time).
-    pub fn groups(&mut self) -> PyResult<Vec<(usize, Bound<'py, PyAny>)>> {
-        let py = self.py;
-        let group = |(place, group): (usize, Group<'py>)| {
-            let counts = (group.frames, group.messages, group.size);
-            let names = PyList::new(py, group.names)?.to_tuple();
-            let made = (names, counts, (group.earliest, group.latest)).into_pyobject(py)?;
-            Ok((place, made.into_any()))
-        };
-        std::mem::take(&mut self.groups).into_iter().map(group).collect()
+    /// Return the slowest exchanges of each request, with their places; of equal ones the first.
+    #[getter]
+    fn slowest<'py>(&self, py: Python<'py>) -> Vec<(usize, Bound<'py, PyAny>)> {
+        self.slowest.iter().map(|(place, row)| (*place, row.bind(py).clone())).collect()
     }
 
-    /// Return the place of the first frame of each group of exchanges, and the group: names, and smallest and largest latency with numbers by
-    /// bucket.
-    pub fn exchanges(&mut self) -> PyResult<Vec<(usize, Bound<'py, PyAny>)>> {
-        let py = self.py;
-        let group = |(place, Exchanges { names, latencies }): (usize, Exchanges<'py>)| {
-            let names = PyList::new(py, names)?.to_tuple();
-            let made = (names, (latencies.smallest, latencies.largest, latencies.buckets)).into_pyobject(py)?;
-            Ok((place, made.into_any()))
-        };
-        std::mem::take(&mut self.exchanges).into_iter().map(group).collect()
+    /// Return the place and the names of each group of frames: connection, direction, command, topic, producer and subscription.
+    fn names<'py>(&self, py: Python<'py>) -> PyResult<Vec<(usize, Bound<'py, PyTuple>)>> {
+        self.groups.iter().map(|(place, group)| Ok((*place, PyTuple::new(py, &group.names)?))).collect()
     }
+
+    /// Return the earliest and the latest time, None without frames.
+    fn span(&self) -> Option<(i64, i64)> {
+        let earliest = self.groups.iter().map(|(_, group)| group.earliest).min();
+        earliest.zip(self.groups.iter().map(|(_, group)| group.latest).max())
+    }
+
+    /// Return the names of commands with which clients sent messages.
+    fn carriers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
+        let carriers = PySet::empty(py)?;
+        for (_, group) in self.groups.iter().filter(|(_, group)| group.messages > 0) {
+            if group.names[1].extract::<&str>(py)? == "client" {
+                carriers.add(&group.names[2])?;
+            }
+        }
+        Ok(carriers)
+    }
+
+    /// Return the counts of frames in each entry and direction: place, number of the table, names, direction, frames, messages and bytes.
+    fn frames<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let mut numbers: HashMap<(Entry, usize), usize> = HashMap::new();
+        let mut counts: Vec<(usize, Entry, &Group, [i64; 3])> = Vec::new();
+        for (place, group) in &self.groups {
+            let [connection, direction, command, topic, producer, subscription] = &group.names;
+            for entry in entries([connection, command, topic, producer, subscription], py) {
+                let at = *numbers.entry((entry, direction.as_ptr() as usize)).or_insert(counts.len());
+                if at == counts.len() {
+                    counts.push((*place, entry, group, [0; 3]));
+                }
+                let sum = &mut counts[at].3;
+                *sum = [sum[0] + group.frames as i64, sum[1] + group.messages, sum[2] + group.size as i64];
+            }
+        }
+        let made = |(place, (table, ..), group, [frames, messages, size]): (usize, Entry, &Group, [i64; 3])| {
+            let [connection, direction, command, topic, producer, subscription] = &group.names;
+            let names = names_of(table, [connection, command, topic, producer, subscription], py)?;
+            (place, table, names, direction, frames, messages, size).into_pyobject(py)
+        };
+        counts.into_iter().map(made).collect()
+    }
+
+    /// Return the counts of exchanges in each entry: place, number of the table, names, status, count, and the latencies that count there as
+    /// the smallest, the largest, and the number of those in each bucket: in a kind all, elsewhere those of `carriers`.
+    fn exchanges<'py>(&self, py: Python<'py>, carriers: &Bound<'py, PySet>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let mut numbers: HashMap<Entry, usize> = HashMap::new();
+        let mut counts: Vec<(usize, Entry, &Exchanges, u64, Histogram)> = Vec::new();
+        for (place, exchanges) in &self.exchanges {
+            let [connection, request, _, topic, producer, subscription] = &exchanges.names;
+            let carries = carriers.contains(request)?;
+            for entry in entries([connection, request, topic, producer, subscription], py) {
+                let at = *numbers.entry(entry).or_insert(counts.len());
+                if at == counts.len() {
+                    counts.push((*place, entry, exchanges, 0, Histogram::default()));
+                }
+                counts[at].3 += exchanges.latencies.buckets.values().sum::<u64>();
+                if carries || entry.0 == KIND {
+                    counts[at].4.merge(&exchanges.latencies);
+                }
+            }
+        }
+        let made = |(place, (table, ..), exchanges, count, latencies): (usize, Entry, &Exchanges, u64, Histogram)| {
+            let [connection, request, status, topic, producer, subscription] = &exchanges.names;
+            let names = names_of(table, [connection, request, topic, producer, subscription], py)?;
+            let latencies = latencies.smallest.map(|smallest| (smallest, latencies.largest, latencies.buckets));
+            (place, table, names, status, count, latencies).into_pyobject(py)
+        };
+        counts.into_iter().map(made).collect()
+    }
+}
+
+/// Return the names of an entry of a table: one, and with producers and subscriptions the topic before it.
+fn names_of<'py>(table: u8, names: [&Py<PyAny>; 5], py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    let name = names[table as usize].bind(py);
+    if table < PRODUCER {
+        return Ok(name.clone());
+    }
+    Ok((names[TOPIC as usize], name).into_pyobject(py)?.into_any())
 }

@@ -14,6 +14,7 @@ mod chosen_frames;
 mod closed_connections;
 mod complete;
 mod conversation;
+mod counted_once;
 mod counts;
 mod csv;
 mod deliveries;
@@ -81,7 +82,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 40;
+const CONTRACT: u32 = 41;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -110,6 +111,9 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(message_text::message_text, module)?)?;
     module.add_function(wrap_pyfunction!(merging::merged_lines, module)?)?;
     module.add_class::<row_order::OrderedRows>()?;
+    module.add_class::<counts::Counted>()?;
+    module.add_class::<counted_once::HeldFrames>()?;
+    module.add_class::<counted_once::KeptOnce>()?;
     module.add_class::<followed::Followed>()?;
     module.add_class::<chosen_frames::ChosenFrames>()?;
     module.add_class::<stretches::Stretch>()?;

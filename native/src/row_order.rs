@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
 use crate::frames::{Entry, Frame, Frames};
 
@@ -94,6 +95,18 @@ impl OrderedRows {
         }
     }
 
+    /// Append a batch of other ordered rows, without its rows; return its number.
+    pub fn add_batch_of(&mut self, py: Python<'_>, of: &OrderedRows, batch: u32) -> u32 {
+        let number = self.batches.len() as u32;
+        self.batches.push(of.batches[batch as usize].clone_ref(py));
+        self.of_batches.push(self.names.number(&of.names.names[of.of_batches[batch as usize] as usize]));
+        if let Some(numbers) = of.of_frames.get(&batch) {
+            let renumbered: Vec<u32> = of.names.names.iter().map(|name| self.names.number(name)).collect();
+            self.of_frames.insert(number, Arc::new(numbers.iter().map(|number| renumbered[*number as usize]).collect()));
+        }
+        number
+    }
+
     /// Return the places behind which there are so many rows more, messages counted, and the last one.
     pub fn stops(&self, batches: &[PyRef<'_, Frames>], size: usize) -> Vec<usize> {
         let (mut stops, mut rows) = (Vec::new(), 0);
@@ -108,6 +121,32 @@ impl OrderedRows {
             }
         }
         stops
+    }
+
+    /// Return the rows at some places, in this order.
+    pub fn rows_of<'py>(&self, py: Python<'py>, places: &[(i64, Of)]) -> PyResult<Bound<'py, PyList>> {
+        let rows = PyList::empty(py);
+        for (_, of) in places {
+            match of {
+                Of::Row(index) => rows.append(&self.rows[*index as usize])?,
+                Of::Frame(batch, index) => {
+                    let frames = self.batches[*batch as usize].bind(py).try_borrow()?;
+                    if let Entry::Frame(frame) = &frames.entries[*index as usize] {
+                        rows.append(frames.named_row(py, frame)?)?;
+                        if let Some(exchange) = if self.exchanges { frames.exchange(py, frame)? } else { None } {
+                            rows.append(exchange)?;
+                        }
+                    }
+                }
+                Of::Messages(batch, number) => {
+                    let opened = &self.batches[*batch as usize].bind(py).try_borrow()?.opened;
+                    for row in opened.rows(py, &opened.behind[*number as usize])? {
+                        rows.append(row)?;
+                    }
+                }
+            }
+        }
+        Ok(rows)
     }
 
     pub fn borrowed<'py>(&self, py: Python<'py>) -> PyResult<Vec<PyRef<'py, Frames>>> {

@@ -11,7 +11,7 @@ use crate::arrow_columns::Buffers;
 use crate::arrow_table::{Given, Table};
 use crate::by_connection::by_connection;
 use crate::caught;
-use crate::counts::Counts;
+use crate::counts::{Counted, Counts};
 use crate::csv::CsvLines;
 use crate::frame_summary::FrameSummaries;
 use crate::frames::{Entry, Frames};
@@ -214,29 +214,7 @@ impl OrderedRows {
 
     /// Return all rows, in their order.
     fn all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let batches = self.borrowed(py)?;
-        let all = PyList::empty(py);
-        for (_, of) in &self.order {
-            match of {
-                Of::Row(index) => all.append(&self.rows[*index as usize])?,
-                Of::Frame(batch, index) => {
-                    let frames = &batches[*batch as usize];
-                    if let Entry::Frame(frame) = &frames.entries[*index as usize] {
-                        all.append(frames.named_row(py, frame)?)?;
-                        if let Some(exchange) = if self.exchanges { frames.exchange(py, frame)? } else { None } {
-                            all.append(exchange)?;
-                        }
-                    }
-                }
-                Of::Messages(batch, number) => {
-                    let opened = &batches[*batch as usize].opened;
-                    for row in opened.rows(py, &opened.behind[*number as usize])? {
-                        all.append(row)?;
-                    }
-                }
-            }
-        }
-        Ok(all)
+        self.rows_of(py, &self.order)
     }
 
     /// Return the key of each row, as `all` gives them, or without `exchanges` of each place: its order, and the number of its connection,
@@ -277,35 +255,24 @@ impl OrderedRows {
         Ok(names)
     }
 
-    /// Return the rows of Python and groups of the frames in columns, each with its place or that of its first frame, in order; and the
-    /// `slowest` exchanges of these frames, with their places. See `Counts::groups`.
-    fn counted<'py>(&self, py: Python<'py>, octave_bits: u32, slowest: usize) -> PyResult<(Vec<Placed<'py>>, Vec<Placed<'py>>)> {
+    /// Return the rows of Python, each with its place, and what the frames in columns count, with the `slowest` exchanges of each request.
+    fn counted<'py>(&self, py: Python<'py>, octave_bits: u32, slowest: usize) -> PyResult<(Vec<Placed<'py>>, Counted)> {
         caught(|| {
             let batches = self.borrowed(py)?;
             let mut counts = Counts::new(py, octave_bits, slowest);
-            let mut rows = Vec::new();
-            for (place, (_, of)) in self.order.iter().enumerate() {
-                match of {
-                    Of::Row(index) => rows.push((place, self.rows[*index as usize].bind(py).clone())),
-                    Of::Frame(batch, index) => {
-                        let frames = &batches[*batch as usize];
-                        if let Entry::Frame(frame) = &frames.entries[*index as usize] {
-                            counts.add(place, *batch, frames, frame)?;
-                        }
+            for place in 0..self.order.len() {
+                if let (_, Of::Frame(batch, index)) = self.order[place] {
+                    let frames = &batches[batch as usize];
+                    if let Entry::Frame(frame) = &frames.entries[index as usize] {
+                        counts.add(place, batch, frames, frame)?;
                     }
-                    Of::Messages(..) => {}
                 }
             }
-            let mut exchanges = Vec::new();
-            for place in counts.slowest() {
-                if let Some(frame) = self.frame(&batches, place) {
-                    exchanges.extend(frame.0.exchange(py, frame.1)?.map(|row| (place, row)));
-                }
-            }
-            rows.extend(counts.groups()?);
-            rows.extend(counts.exchanges()?);
-            rows.sort_by_key(|(place, _)| *place);
-            Ok((rows, exchanges))
+            let exchange = |place| match self.frame(&batches, place) {
+                Some((frames, frame)) => Ok(frames.exchange(py, frame)?.map(|row| (place, row.unbind()))),
+                None => Ok(None),
+            };
+            Ok((self.placed(py), counts.counted(self.order.len(), exchange)?))
         })
     }
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import ChainMap, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from pulsarscope.dissect.events import COPIES, DELIVER
 from pulsarscope.dissect.legs import AnchorRow, LegTable
@@ -19,7 +21,8 @@ from pulsarscope.model.limits import (
     HELD_ROWS_NANOSECONDS,
     LEGS_MAX,
 )
-from pulsarscope.model.ordered_rows import others, split
+from pulsarscope.model.ordered_rows import as_ordered, others, split
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, EntryMessages, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
 
 CARRIED_MAX = 8_192
@@ -138,6 +141,8 @@ class CountedOnce:
         """Connections with more messages than are remembered, of which none is known to come twice."""
         self.inner: list[Any] = []
         """The rows left out, of the latest ones."""
+        self._columns: Any = None
+        """`KeptOnce` of the compiled reader, after rows in columns have come."""
 
     @property
     def outer_of(self) -> Mapping[str, str]:
@@ -149,16 +154,26 @@ class CountedOnce:
         self.inner = []
         self._look_at_clock(rows)
         ordered, following = split(rows)
+        waits = bool(self._sizes or self._unseen)
         if ordered is not None:
             of_python = others(rows)
-            if not (self._sizes or self._unseen) and _OFTEN.issuperset(map(type, of_python)):
+            if not waits and _OFTEN.issuperset(map(type, of_python)):
                 carrying = ordered.connections()
                 names = carrying.union(map(_connection, of_python))
                 carrying.update(row.connection for row in of_python if type(row) is FrameRow and row.num_messages)
                 if carrying <= self._carried and self._are_counted(names):
                     self.endpoints = endpoints
                     return [*rows]
+        if not (waits or self._shown) and (ordered is not None or self._columns is not None):
+            kept = self._kept_in_columns(as_ordered(rows))
+            if kept is not None:
+                self.endpoints = endpoints
+                return [kept]
+        if ordered is not None:
             rows = [*ordered.all(), *following]
+        if self._columns is not None:
+            for rows_held in (self._held or {}).values():
+                rows_held[:] = _in_rows(rows_held)
         out: list[Any] = []
         held, begun, outer_of, carried = self._held, self._begun, self._legs.outer_of, self._carried
         unseen = self._unseen
@@ -212,10 +227,24 @@ class CountedOnce:
         """Return True when frames and exchanges of these connections are kept, unless a message in them may have to wait."""
         return (self._held is None or names <= self._begun) and names.isdisjoint(self.outer_of)
 
-    def add(self, anchor: AnchorRow) -> None:
-        """Take an anchor."""
-        for inner in self._legs.add_row(anchor):
+    def _kept_in_columns(self, ordered: Any) -> Any:
+        """Do as `kept` with ordered rows, and return them so; None when some of them may have to wait."""
+        if self._columns is None:
+            self._columns = load_native()[0].KeptOnce(
+                (self._held, self._holding, self._begun),
+                (self._carried, self._settled, self._frames),
+                self._legs.outer_of,
+                (HELD_ROWS_MAX, HELD_ROWS_NANOSECONDS, EARLY_MESSAGES_MAX),
+                [FrameRow, ExchangeRow, ConnectionRow, FindingRow, AnchorRow],
+            )
+        return self._columns.kept(ordered, self.inner, self.add, self._repeats_finding, self._ended)
+
+    def add(self, anchor: AnchorRow) -> Sequence[str]:
+        """Take an anchor; return the connections found to be inner legs."""
+        found = self._legs.add_row(anchor)
+        for inner in found:
             self._leave_out(inner, self.outer_of[inner])
+        return found
 
     def _leave_out(self, inner: str, outer: str) -> None:
         """Leave out what follows on an inner leg, and on the outer one what came on it before and is yet to come there."""
@@ -223,7 +252,7 @@ class CountedOnce:
         remember(self._repeated, outer, coming.union(self._repeated.get(outer, ())), EARLY_CONNECTIONS_MAX)
         self._settled -= {inner, outer}
         if self._held is not None:
-            self.inner += self._held.pop(inner, ())
+            self.inner += _in_rows(self._held.pop(inner, ()))
 
     def selected(self, rows: Sequence[Any]) -> list[Any]:
         """Do as `kept` with rows in another form, of which frames are not held."""
@@ -363,6 +392,9 @@ class CountedOnce:
         repeated.discard(message)
         return True
 
+    def _repeats_finding(self, finding: FindingRow) -> bool:
+        return self._repeats(self._mark(finding))
+
     def _hold(self, held: dict[str, list[Any]], row: FrameRow | ExchangeRow, out: list[Any]) -> bool:
         """Hold one of the first rows of a connection; hand on those that have waited for long, and those of connections with many."""
         name = row.connection
@@ -387,7 +419,7 @@ class CountedOnce:
         """Return the rows that still wait: the run has ended."""
         self._ended = True
         rows = self.kept(())
-        rows += [row for held in (self._held or {}).values() for row in held]
+        rows += [row for held in (self._held or {}).values() for row in _in_rows(held)]
         self._held = None
         return rows
 
@@ -395,6 +427,11 @@ class CountedOnce:
         """Do as `rest` with rows in another form."""
         self._ended = True
         return self.selected(())
+
+
+def _in_rows(held: Iterable[Any]) -> list[Any]:
+    """Return what is held as rows."""
+    return [row for each in held for row in ((each,) if isinstance(each, Struct) else each.rows())]
 
 
 def mark_of(row: Any) -> Fingerprint:

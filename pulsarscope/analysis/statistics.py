@@ -6,7 +6,7 @@ Only columns that rows of every protocol have are read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappush, heapreplace
 from operator import itemgetter
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.analysis.series import TimeSeries
-from pulsarscope.analysis.tally import ExchangeGroup, ReportRecord, Tally, TallyTable, add_counts, add_latencies, cut, per_second
+from pulsarscope.analysis.tally import ExchangeCounts, ReportRecord, Tally, TallyTable, add_counts, add_exchange, cut, per_second
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.latency import OCTAVE_BITS, Latencies
@@ -32,8 +32,8 @@ ZERO_WINDOW = "zero-window"
 INCOMPLETE = frozenset({"skipped", "truncated"})
 """Statuses of rows that are not complete frames: connections count their bytes as skipped, unfinished or missing."""
 
-EXCHANGE_GROUP_PARTS = 2
-"""Parts of what stands for a group of exchanges: names and latencies. One of frames has three: names, numbers, and times."""
+CONNECTIONS, KINDS, TOPICS, PRODUCERS, SUBSCRIPTIONS = range(5)
+"""Tables in which frames and exchanges are counted, by their numbers; kinds are commands or requests."""
 
 _FrameGroup = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 _SlowExchange = tuple[int, int, ReportRecord]
@@ -91,7 +91,7 @@ class Statistics:
 
     def feed(self, rows: Iterable[Any]) -> None:
         """Count rows."""
-        self._feed(enumerate(rows), ())
+        self._feed(enumerate(rows), None)
 
     def feed_batch(self, rows: Sequence[Any]) -> None:
         """Count the rows of a batch, also those in the columns of a compiled reader (`model.ordered_rows`); then without intervals."""
@@ -100,13 +100,13 @@ class Statistics:
             self._feed(*ordered.counted(OCTAVE_BITS, SLOWEST_MAX))
         self.feed(following)
 
-    def _feed(self, rows: Iterable[tuple[int, Any]], slowest: Sequence[tuple[int, ExchangeRow]]) -> None:
-        """Count rows, and groups of frames and their exchanges of which these are the slowest; each with its place."""
+    def _feed(self, rows: Iterable[tuple[int, Any]], counted: Any) -> None:
+        """Count rows, and what a compiled reader has counted (`Counted`); each with its place."""
         groups: dict[_FrameGroup, list[int]] = {}
-        exchanges: list[tuple[int, Any]] = []
+        exchanges: list[tuple[int, ExchangeRow]] = []
         place = -1
         ended: list[ConnectionRow] = []
-        times: list[int | None] = []
+        times: list[int | None] = [*((counted and counted.span()) or ())]
         series = self.series
         for place, row in rows:
             if isinstance(row, FrameRow):
@@ -114,11 +114,11 @@ class Statistics:
                     continue
                 key = (row.connection, row.direction, row.command, row.topic, row.producer_name, row.subscription)
                 if (counts := groups.get(key)) is None:
-                    counts = groups[key] = [0, 0, 0]
-                counts[0] += 1
+                    counts = groups[key] = [place, 0, 0, 0]
+                counts[1] += 1
                 if row.num_messages is not None:
-                    counts[1] += max(row.num_messages, 0)
-                counts[2] += row.size
+                    counts[2] += max(row.num_messages, 0)
+                counts[3] += row.size
                 if row.topics is not None:
                     for topic, share in row.topics.items():
                         self.topics.of(cut(topic) or "").add_frames(row.direction, 1, share["messages"], share["bytes"])
@@ -128,14 +128,6 @@ class Statistics:
             elif isinstance(row, ExchangeRow):
                 exchanges.append((place, row))
                 times.append(row.time)
-            elif isinstance(row, tuple):
-                if len(row) == EXCHANGE_GROUP_PARTS:
-                    names, latencies = row
-                    exchanges.append((place, (names, Latencies.counted(*latencies))))
-                    continue
-                names, numbers, span = row
-                groups[names] = [*map(sum, zip(groups.get(names, (0, 0, 0)), numbers, strict=True))]
-                times += span
             elif isinstance(row, ConnectionRow):
                 ended.append(row)
             elif isinstance(row, FindingRow) and row.code == ZERO_WINDOW and row.connection is not None:
@@ -143,9 +135,9 @@ class Statistics:
         if known := [time for time in times if time is not None]:
             self._extend_span(min(known))
             self._extend_span(max(known))
-        self._count_frames(groups)
-        self._count_exchanges(exchanges, slowest)  # after the frames, which tell the commands that send messages
-        self._places += place + 1
+        self._count_frames(groups, counted)
+        self._count_exchanges(exchanges, counted)  # after the frames, which tell the commands that send messages
+        self._places += place + 1 if counted is None else len(counted)
         for row in ended:
             self._count_connection(row)
 
@@ -179,68 +171,65 @@ class Statistics:
         elif time < self.start:
             self.start = time
 
-    def _count_frames(self, groups: dict[_FrameGroup, list[int]]) -> None:
-        """Add groups of equal frames, with frames, messages and bytes, to the tallies of all their names.
+    def _count_frames(self, groups: dict[_FrameGroup, list[int]], counted: Any) -> None:
+        """Add groups of equal frames, with frames, messages and bytes, and what is counted, to the tallies of their names."""
+        sums: dict[tuple[int, Any, str | None], list[int]] = {}
+        for (connection, direction, command, *names), (place, *numbers) in groups.items():
+            for table, name in _entries(connection, command or "", *names):
+                add_counts(sums, (table, name, direction), place, numbers)
+            if numbers[1] and command is not None and direction == CLIENT:
+                self._add_carrier(command)
+        counts = [(place, *key, *numbers) for key, (place, *numbers) in sums.items()]
+        if counted is not None:
+            counts = _in_order(counts, counted.frames())
+            for command in counted.carriers():
+                self._add_carrier(command)
+        for _, table, name, direction, frames, messages, size in counts:
+            if table == KINDS:
+                self.total.add_frames(direction, frames, messages, size)
+                self.commands.of((cut(name) or "", direction or "")).add_frames(direction, frames, messages, size)
+            else:
+                self._tally(table, name).add_frames(direction, frames, messages, size)
 
-        Connections are counted apart from all other names: where they are short, most groups differ in them alone.
-        """
-        by_connection: dict[tuple[str, str | None], list[int]] = {}
-        by_names: dict[tuple[str | None, ...], list[int]] = {}
-        for (connection, *names), counts in groups.items():
-            if connection is not None:
-                add_counts(by_connection, (connection, names[0]), counts)
-            add_counts(by_names, tuple(names), counts)
-        for (name, direction), (frames, messages, size) in by_connection.items():
-            self.connections.of(name).add_frames(direction, frames, messages, size)
-        for (direction, command, topic, producer, subscription), (frames, messages, size) in by_names.items():
-            tallies = [self.total, self.commands.of((cut(command) or "", direction or ""))]
-            for tally in tallies + self._tallies(cut(topic), producer, subscription):
-                tally.add_frames(direction, frames, messages, size)
-            if messages and command is not None and direction == CLIENT and len(self.carriers) < STATISTICS_NAMES_MAX:
-                self.carriers.add(command)
+    def _add_carrier(self, command: str) -> None:
+        if len(self.carriers) < STATISTICS_NAMES_MAX:
+            self.carriers.add(command)
 
-    def _tallies(self, topic: str | None, producer: str | None, subscription: str | None) -> list[Tally]:
-        """Return the tallies of the names that are known."""
-        tallies = []
-        if topic is not None:
-            tallies.append(self.topics.of(topic))
-        if producer is not None:
-            tallies.append(self.producers.of((topic, cut(producer) or "")))
-        if subscription is not None:
-            tallies.append(self.subscriptions.of((topic, cut(subscription) or "")))
-        return tallies
+    def _tally(self, table: int, name: Any) -> Tally:
+        """Return the tally of an entry, which is no kind of frames or exchanges."""
+        if table == CONNECTIONS:
+            return self.connections.of(name)
+        if table == TOPICS:
+            return self.topics.of(cut(name) or "")
+        topic, name = name
+        return (self.producers if table == PRODUCERS else self.subscriptions).of((cut(topic), cut(name) or ""))
 
-    def _count_exchanges(self, rows: Iterable[tuple[int, Any]], slowest: Sequence[tuple[int, ExchangeRow]]) -> None:
-        """Add exchanges: rows, and latencies of groups.
+    def _count_exchanges(self, rows: Iterable[tuple[int, ExchangeRow]], counted: Any) -> None:
+        """Add exchanges, and those that are counted.
 
         Latencies of a connection, topic or producer are those of messages: rare, slow requests would distort them.
         """
-        by_connection: dict[tuple[str, str | None, str | None], ExchangeGroup] = {}
-        by_names: dict[tuple[str | None, ...], ExchangeGroup] = {}
-        ranked = [*slowest]
+        sums: dict[tuple[int, Any, str | None], ExchangeCounts] = {}
         for place, row in rows:
-            if isinstance(row, tuple):
-                (connection, *names), latencies = row
-                values: tuple[int | None, ...] = ()
-            else:
-                connection, latencies, values = row.connection, None, (row.latency_ns,)
-                names = [row.request, row.status, row.topic, row.producer_name, row.subscription]
-                ranked.append((place, row))
-                if self.series is not None:
-                    self.series.exchange(row)
-            if connection is not None:
-                add_latencies(by_connection, (connection, names[0], names[1]), values, latencies)
-            add_latencies(by_names, tuple(names), values, latencies)
-        for place, row in sorted(ranked, key=itemgetter(0)) if slowest else ranked:
+            carries = (cut(row.request) or "") in self.carriers
+            for table, name in _entries(row.connection, row.request or "", row.topic, row.producer_name, row.subscription):
+                add_exchange(sums, (table, name, row.status), place, row.latency_ns if carries or table == KINDS else None)
+            if self.series is not None:
+                self.series.exchange(row)
+        groups = [(known.place, *key, known.count, known.latencies) for key, known in sums.items()]
+        if counted is not None:
+            made = [(*key, latencies and Latencies.counted(*latencies)) for *key, latencies in counted.exchanges(self.carriers)]
+            groups = _in_order(groups, made)
+            rows = _in_order([*rows], counted.slowest)
+        for place, row in rows:
             if row.latency_ns is not None:
                 self._rank(row.latency_ns, self._places + place, row)
-        for (name, command, status), group in by_connection.items():
-            group.add_to([self.connections.of(name)], status, with_latencies=(cut(command) or "") in self.carriers)
-        for (command, status, topic, producer, subscription), group in by_names.items():
-            request = cut(command) or ""
-            group.add_to([self.families.of(request)], status, with_latencies=True)
-            tallies = [self.total, *self._tallies(cut(topic), producer, subscription)]
-            group.add_to(tallies, status, with_latencies=request in self.carriers)
+        for _, table, name, status, count, latencies in groups:
+            if table == KINDS:
+                self.families.of(cut(name) or "").add_exchanges(status, count, latencies)
+                self.total.add_exchanges(status, count, latencies if (cut(name) or "") in self.carriers else None)
+            else:
+                self._tally(table, name).add_exchanges(status, count, latencies)
 
     def _rank(self, latency: int, number: int, row: ExchangeRow) -> None:
         """Keep the exchange, the one of this number, if it is among the slowest with its request; of equal ones the first."""
@@ -392,6 +381,26 @@ class Statistics:
     def _slowest_records(self) -> list[ReportRecord]:
         families = sorted(self._slowest.items(), key=lambda item: max(item[1])[:2], reverse=True)
         return [record for _, slowest in families for _, _, record in sorted(slowest, reverse=True, key=lambda slow: slow[:2])]
+
+
+def _entries(
+    connection: str | None, kind: str, topic: str | None, producer: str | None, subscription: str | None
+) -> Iterator[tuple[int, Any]]:
+    """Yield the tables with an entry for frames or exchanges of these names, with its names."""
+    if connection is not None:
+        yield CONNECTIONS, connection
+    yield KINDS, kind
+    if topic is not None:
+        yield TOPICS, topic
+    if producer is not None:
+        yield PRODUCERS, (topic, producer)
+    if subscription is not None:
+        yield SUBSCRIPTIONS, (topic, subscription)
+
+
+def _in_order(some: list[Any], others: list[Any]) -> list[Any]:
+    """Return what two lists hold, by places, which come first."""
+    return sorted((*some, *others), key=itemgetter(0)) if some else others
 
 
 def _others(name: object) -> ReportRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -152,47 +152,35 @@ class TallyTable(Generic[TallyName]):
 GroupKey = TypeVar("GroupKey", bound=Hashable)
 
 
-class ExchangeGroup(msgspec.Struct):
+class ExchangeCounts(msgspec.Struct):
     """Exchanges that are counted together."""
 
-    values: list[int | None]
-    """Latencies of some, None for those without."""
-    counted: Latencies | None = None
-    """Latencies of all others."""
-
-    def add_to(self, tallies: Iterable[Tally], status: str | None, *, with_latencies: bool) -> None:
-        """Add them to tallies, and their latencies if these count."""
-        if self.counted is None and len(self.values) == 1:  # most, where there are very many
-            latency = self.values[0]
-            for tally in tallies:
-                tally.add_exchange(status, latency if with_latencies else None)
-            return
-        known = Latencies(value for value in self.values if value is not None)
-        if self.counted is not None:
-            known.merge(self.counted)
-        count = len(self.values) + (0 if self.counted is None else self.counted.count)
-        for tally in tallies:
-            tally.add_exchanges(status, count, known if with_latencies else None)
+    place: int
+    """That of the first."""
+    count: int = 0
+    latencies: Latencies | None = None
+    """Those that count; None without any."""
 
 
-def add_counts(groups: dict[GroupKey, list[int]], key: GroupKey, counts: Sequence[int]) -> None:
-    """Add frames, messages and bytes to those of a key."""
+def add_counts(groups: dict[GroupKey, list[int]], key: GroupKey, place: int, counts: Sequence[int]) -> None:
+    """Add frames, messages and bytes to those of a key, behind the place of the first."""
     if (known := groups.get(key)) is None:
-        groups[key] = [*counts]
+        groups[key] = [place, *counts]
     else:
-        known[0] += counts[0]
-        known[1] += counts[1]
-        known[2] += counts[2]
+        known[1] += counts[0]
+        known[2] += counts[1]
+        known[3] += counts[2]
 
 
-def add_latencies(groups: dict[GroupKey, ExchangeGroup], key: GroupKey, values: Iterable[int | None], counted: Latencies | None) -> None:
-    """Add exchanges to those of a key."""
+def add_exchange(groups: dict[GroupKey, ExchangeCounts], key: GroupKey, place: int, latency: int | None) -> None:
+    """Add an exchange to those of a key, with its latency if that counts."""
     if (known := groups.get(key)) is None:
-        known = groups[key] = ExchangeGroup([])
-    known.values += values
-    if counted is not None:
-        known.counted = known.counted or Latencies()
-        known.counted.merge(counted)
+        known = groups[key] = ExchangeCounts(place)
+    known.count += 1
+    if latency is not None:
+        if known.latencies is None:
+            known.latencies = Latencies()
+        known.latencies.add(latency)
 
 
 def cut(name: str | None) -> str | None:

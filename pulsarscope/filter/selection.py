@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
+from operator import itemgetter
 from typing import Any, Protocol
 
 from pulsarscope.filter.check import Checker
@@ -210,7 +211,9 @@ class Filter:
                 latest = place if row.kind == FrameRow.kind else latest
         self._pass_frame(ordered, places, latest)
         if self._asked and not any(self.kept.values()):
-            self._collect([_with_names(counted) for _, counted in ordered.counted(OCTAVE_BITS, 0)[0]])
+            others, counted = ordered.counted(OCTAVE_BITS, 0)
+            named = [(place, _with_names(names)) for place, names in counted.names()]
+            self._collect([row for _, row in sorted((*others, *named), key=itemgetter(0))])
         return ordered.chosen(sorted([*places, *kept]))
 
     def _pass_frame(self, ordered: Any, places: Sequence[int], latest: int) -> int:
@@ -271,11 +274,9 @@ def _some(names: Sequence[str]) -> str:
     return f"there are {', '.join(names[:SHOWN_NAMES_MAX])}{others}" if names else "there is none"
 
 
-def _with_names(counted: Any) -> Any:
-    """Return a row that is among counted ones, or a row with the names of a group of frames."""
-    if not isinstance(counted, tuple):
-        return counted
-    connection, _, _, topic, producer_name, subscription = counted[0]
+def _with_names(names: Sequence[Any]) -> FrameRow:
+    """Return a row with the names of a group of frames."""
+    connection, _, _, topic, producer_name, subscription = names
     return FrameRow(connection=connection, topic=topic, producer_name=producer_name, subscription=subscription)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import groupby, pairwise
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from itertools import chain, groupby, pairwise
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -10,17 +12,28 @@ import pytest
 
 from pulsarscope.analysis import counted_once as module
 from pulsarscope.analysis.counted_once import QUIET_SECONDS, CountedOnce, mark_of
+from pulsarscope.analysis.statistics import SECTIONS, Statistics
 from pulsarscope.dissect.legs import AnchorRow
 from pulsarscope.engine import parallel
+from pulsarscope.model.limits import HELD_ROWS_MAX
+from pulsarscope.model.ordered_rows import split
 from pulsarscope.model.records import EntryMessages, FindingRow, FrameRow, MessageRow
 from tests.places import CAPTURES
-from tests.scenarios.commands import ack, delivery
+from tests.scenarios.both_readers import blocks_of, reader
+from tests.scenarios.capturefile import Packet, write_pcap
+from tests.scenarios.commands import TOPIC, ack, close_producer, created, delivery, flow, receipt, send, subscribe, success
+from tests.scenarios.connections import connected
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
+from tests.scenarios.frames import command_frame
 from tests.scenarios.legs import HOSTS, Path
 from tests.scenarios.options import Options
 
 KINDS = frozenset({"frame", "message", "finding", "connection"})
+
+IN_COLUMNS = Options(frozenset({"frame", "exchange", "connection", "finding"}), anchors=True, columns=True)
+
+BLOCKS = (None, 4096, 1024)
 
 
 def rows_of(path: FilePath) -> list[Any]:
@@ -238,3 +251,109 @@ def test_a_message_that_is_delivered_again_from_a_position_counts_after_legs_are
     path.server(delivery(0))
     diagnose(tmp_path, path.outer, path.inner)
     assert entries(kept(rows_of(tmp_path / "conversations.pcap")))[-5:] == [2, 3, 4, 5, 0]
+
+
+def publishing(port: int, count: int = 2, *, wait: int = 0, name: str = "p") -> Conversation:
+    """A connection of a client that publishes so many messages, and closes."""
+    talk = connected(port).wait(wait).client(command_frame("PRODUCER", topic=f"{TOPIC}-{port % 3}", producer_id=1, request_id=2))
+    talk.server(created(f"{name}-{port % 7}", 2))
+    for number in range(count):
+        talk.client(send(1, number)).server(receipt(1, number, entry=number))
+    return talk.client(close_producer(1, 6)).server(success(6)).close()
+
+
+def consuming(port: int, count: int, *, wait: int = 0) -> Conversation:
+    """One of a client that gets so many messages."""
+    talk = connected(port).wait(wait).client(subscribe(4, "c", 3), flow(9, 4)).server(success(3))
+    for number in range(count):
+        talk.server(delivery(number, 4)).client(ack(number, number=4))
+    return talk
+
+
+def path(port: int, count: int = 3, **more: Any) -> Path:
+    """A path through a proxy."""
+    made = Path(port=port, start=port * SECOND // 100, **more)
+    made.client(command_frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=2)).server(created(f"on-a-path-{port}", 2))
+    for number in range(count):
+        made.client(send(1, number)).server(receipt(1, number, ledger=7 + port, entry=number))
+    return made.close()
+
+
+def packets_of(*talks: Conversation | Path) -> list[Packet]:
+    """Packets of conversations and paths, in the order of their times."""
+    conversations = chain.from_iterable((talk.outer, talk.inner) if isinstance(talk, Path) else (talk,) for talk in talks)
+    return sorted(chain.from_iterable(each.packets for each in conversations), key=lambda packet: packet.time_ns)
+
+
+def short() -> list[Packet]:
+    """Many short connections, longer than rows are held, and one that is quiet for long."""
+    return packets_of(*(publishing(40000 + number, wait=number * SECOND // 3) for number in range(60)), publishing(50000, wait=9 * SECOND))
+
+
+def long() -> list[Packet]:
+    """Connections with more frames than are held, and with more messages than are looked at."""
+    return packets_of(publishing(40000, HELD_ROWS_MAX), publishing(40001, 70), *(publishing(40100 + n, wait=n * SECOND) for n in range(9)))
+
+
+def proxied() -> list[Packet]:
+    """Short connections, and paths among them."""
+    paths = (path(number, proxy=("pulsar", "balancer")[number % 2], hosts=("apart", "translated")[number % 2]) for number in range(20))
+    return packets_of(*paths, *(publishing(41000 + number, wait=number * SECOND // 9) for number in range(30)))
+
+
+def consumed() -> list[Packet]:
+    """Short connections, and consumers among them, whose first messages must be looked at."""
+    consumers = (consuming(42000 + number, 5 + 80 * (number == 1), wait=number * SECOND) for number in range(4))
+    return packets_of(*consumers, *(publishing(41000 + number, wait=number * SECOND // 9) for number in range(60)))
+
+
+def in_rows(rows: Sequence[Any]) -> list[Any]:
+    """Rows, also those that are in columns."""
+    ordered, following = split(rows)
+    return [*rows] if ordered is None else [*ordered.all(), *following]
+
+
+def check(file: FilePath, size: int | None, *, holds: bool) -> tuple[int, list[Any]]:
+    """The number of batches of which columns were kept, and all rows left out, of a capture that is read in blocks of a size."""
+    with reader("require"), blocks_of(size):
+        return check_batches((batch.rows for batch in parallel.run([str(file)], IN_COLUMNS, 1)), holds=holds)
+
+
+def check_batches(batches: Iterable[Sequence[Any]], *, holds: bool) -> tuple[int, list[Any]]:
+    """Do so with batches of rows."""
+    by_columns, by_rows = (CountedOnce(holds=holds) for _ in range(2))
+    of_columns, of_rows = (Statistics(outer_of=once.outer_of) for once in (by_columns, by_rows))
+    left: list[Any] = []
+    in_columns = 0
+    for rows in chain(batches, (None,)):
+        kept = by_columns.rest() if rows is None else by_columns.kept(rows)
+        in_columns += split(kept)[0] is not None
+        expected = by_rows.rest() if rows is None else by_rows.kept(in_rows(rows))
+        assert in_rows(kept) == expected
+        assert by_columns.inner == by_rows.inner
+        assert [*by_columns.outer_of] == [*by_rows.outer_of]
+        for statistics, counted, inner in ((of_columns, kept, by_columns.inner), (of_rows, expected, by_rows.inner)):
+            statistics.feed_batch(counted)
+            statistics.feed_inner(inner)
+        assert of_columns.sections(SECTIONS) == of_rows.sections(SECTIONS)
+        left += by_rows.inner
+    return in_columns, left
+
+
+@pytest.mark.skipif(find_spec("pulsarscope_native") is None, reason="pulsarscope-native is not installed")
+@pytest.mark.parametrize("size", BLOCKS)
+@pytest.mark.parametrize("holds", [True, False])
+@pytest.mark.parametrize("make", [short, long, proxied, consumed])
+def test_columns_are_counted_as_rows_are(tmp_path: FilePath, make: Any, size: int | None, *, holds: bool) -> None:
+    file = write_pcap(tmp_path / "in.pcap", make())
+    in_columns, left = check(file, size, holds=holds)
+    assert in_columns
+    assert any(type(row) is FrameRow for row in left) == (make is proxied)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("pulsarscope_native") is None, reason="pulsarscope-native is not installed")
+@pytest.mark.parametrize("file", sorted(CAPTURES.rglob("*.pcap*")), ids=lambda file: file.name)
+def test_columns_of_captures_are_counted_as_rows_are(file: FilePath) -> None:
+    for holds in (True, False):
+        check(file, 4096, holds=holds)

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.analysis.tally import ExchangeGroup, Tally, add_counts, add_latencies, cut, per_second, shorten
-from pulsarscope.model.latency import Latencies
+from pulsarscope.analysis.tally import ExchangeCounts, Tally, add_counts, add_exchange, cut, per_second, shorten
 
 
 def test_merging_adds_everything() -> None:
@@ -36,28 +35,23 @@ def test_texts_lists_and_objects_are_kept_short() -> None:
 def test_frames_of_one_key_are_counted_together() -> None:
     groups: dict[str, list[int]] = {}
     first = [1, 2, 3]
-    for key, counts in (("a", first), ("b", [4, 5, 6]), ("a", [10, 20, 30])):
-        add_counts(groups, key, counts)
-    assert groups == {"a": [11, 22, 33], "b": [4, 5, 6]}
+    for place, (key, counts) in enumerate((("a", first), ("b", [4, 5, 6]), ("a", [10, 20, 30]))):
+        add_counts(groups, key, place, counts)
+    assert groups == {"a": [0, 11, 22, 33], "b": [1, 4, 5, 6]}
     assert first == [1, 2, 3]
 
 
-@pytest.mark.parametrize("with_latencies", [True, False])
-@pytest.mark.parametrize("counted", [[], [7, 9]])
 @pytest.mark.parametrize("values", [[5], [None], [5, None, 6]])
 @pytest.mark.parametrize("status", ["ok", "error", "unanswered", "unrequested"])
-def test_exchanges_counted_together_add_what_each_adds(
-    status: str, values: list[int | None], counted: list[int], *, with_latencies: bool
-) -> None:
+def test_exchanges_counted_together_add_what_each_adds(status: str, values: list[int | None]) -> None:
     together, apart = Tally(), Tally()
-    groups: dict[str, ExchangeGroup] = {}
-    for value in values:
-        add_latencies(groups, "", (value,), None)
-    for value in counted:
-        add_latencies(groups, "", (), Latencies([value]))
-    groups[""].add_to([together], status, with_latencies=with_latencies)
-    for latency in [*values, *counted]:
-        apart.add_exchange(status, latency if with_latencies and status != "unrequested" else None)
+    groups: dict[str, ExchangeCounts] = {}
+    for place, value in enumerate(values):
+        add_exchange(groups, "", place, value)
+    assert groups[""].place == 0
+    together.add_exchanges(status, groups[""].count, groups[""].latencies)
+    for latency in values:
+        apart.add_exchange(status, latency)
     assert together.counts() == apart.counts()
     assert together.unrequested == apart.unrequested
     assert together.latencies.percentiles() == apart.latencies.percentiles()
