@@ -188,7 +188,7 @@ class Pages:
         """Bring a page up to date."""
         browsed = self.browsed
         if page == "findings":
-            text = verdict(browsed.diagnosis, browsed.run.packets)
+            text = with_labels(verdict(browsed.diagnosis, browsed.run.packets), several_files=self._several_files)
             app.query_one("#findings-summary", Static).update(escape(text if browsed.ended else f"So far: {text}"))
             self._add(
                 app,

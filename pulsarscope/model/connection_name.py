@@ -1,4 +1,7 @@
-"""The name of a connection: the packet with which it began. Rows have it with its file, screens without it when there is only one."""
+"""The name of a connection: the packet with which it began. Rows have it with its file, screens without it when there is only one.
+
+So it is with the names of frames.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import re
 # Compiled on use: most runs name no connection in a text.
 _NAME = r"#?(?:(\d{1,9}):)?(\d{1,11})"
 _IN_TEXT = r"\b([Cc]onnection )(\d{1,9}:\d{1,11})\b(?![.:]\d)"
+_FRAME_IN_TEXT = r"(?<![\w.:])0:(\d{1,11}\.\d{1,9})\b(?![.:]\w)"
 
 
 def connection_label(name: str | None, *, several_files: bool) -> str:
@@ -29,5 +33,6 @@ def first_packet(name: str) -> int:
 
 
 def with_labels(text: str, *, several_files: bool) -> str:
-    """Return the text of a finding with the names of connections as screens show them."""
-    return re.sub(_IN_TEXT, lambda match: match[1] + connection_label(match[2], several_files=several_files), text, flags=re.ASCII)
+    """Return the text of a finding with the names of connections and frames as screens show them."""
+    text = re.sub(_IN_TEXT, lambda match: match[1] + connection_label(match[2], several_files=several_files), text, flags=re.ASCII)
+    return text if several_files else re.sub(_FRAME_IN_TEXT, r"\1", text, flags=re.ASCII)

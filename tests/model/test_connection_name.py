@@ -31,5 +31,8 @@ def test_the_first_packet_is_in_the_name(name: str, packet: int) -> None:
 
 def test_texts_of_findings_get_labels_and_message_ids_stay() -> None:
     text = "Connection 0:17 sent 14:3 at 0:30.2 beside connection 0:20."
-    assert with_labels(text, several_files=False) == "Connection #17 sent 14:3 at 0:30.2 beside connection #20."
+    assert with_labels(text, several_files=False) == "Connection #17 sent 14:3 at 30.2 beside connection #20."
+    assert with_labels("(0:7.1), 0:8.12: 1:9.1, 10:0:7.1, ::0:1.2.3.4, 0:7.1.2", several_files=False) == (
+        "(7.1), 8.12: 1:9.1, 10:0:7.1, ::0:1.2.3.4, 0:7.1.2"
+    )
     assert with_labels(text, several_files=True) == "Connection #0:17 sent 14:3 at 0:30.2 beside connection #0:20."

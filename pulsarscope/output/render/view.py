@@ -347,7 +347,7 @@ class View:
             for row in self._omitted_notes.values():
                 self._append_finding(row, lines, None)
         totals = ", ".join(findings) or "no findings"
-        if self.connections and not self.run.evaluates_rules:
+        if (self.connections or self.options.selection is not None) and not self.run.evaluates_rules:
             totals += "" if self.run.damaged else " in the frames"  # of the files, too
             totals += " (see diagnose)" if self.options.readable else ""
         elif self.options.readable and self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:

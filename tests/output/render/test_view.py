@@ -145,7 +145,7 @@ def test_a_finding_that_names_its_place_does_not_show_it_twice() -> None:
     view(quiet=True).finding(rows.finding(text="SEND 0:4.1: 12 of 40 bytes are there.", hint=None), lines, notes=True)
     view(quiet=True).finding(rows.finding(sub=None, text="Connection 0:1: the client speaks HTTP.", hint=None), lines, notes=True)
     assert [line.partition("checksum-mismatch  ")[2] for line in lines] == [
-        "SEND 0:4.1: 12 of 40 bytes are there.",
+        "SEND 4.1: 12 of 40 bytes are there.",
         "Connection #1: the client speaks HTTP.",
     ]
 
