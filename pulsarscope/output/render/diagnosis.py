@@ -139,7 +139,7 @@ def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, *
         report.paragraph(report.finding_text(verdict(diagnosis, packets, filtered=filtered)), color=color)
         return report.text()
     report.paragraph(escape(state(diagnosis, packets, filtered=filtered)), color=color)
-    report.paragraph(report.finding_text(cause(diagnosis)))
+    report.paragraph(report.finding_text(cause(diagnosis)), color=look.bold)
     hidden_parts = not_judged(diagnosis)
     if hidden_parts:
         report.lines.append("Not judged:")

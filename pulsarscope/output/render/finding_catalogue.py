@@ -39,7 +39,7 @@ def entry_text(entry: FindingEntry, options: ReportOptions) -> bytes:
         report.paragraph(escape(protocols + wording.meaning), 2)
         report.paragraph(f"Try: {escape(wording.hint)}", 2, hang=5)
         if wording.to_act:
-            report.paragraph(f"Who must act: {escape(wording.to_act)}", 2)
+            report.paragraph(f"Who must act: {escape(wording.to_act)}.", 2)
     if entry.thresholds:
         _limits(report, "limits", entry.thresholds)
     if entry.known_issues:
