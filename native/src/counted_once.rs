@@ -29,7 +29,7 @@ impl HeldFrames {
 
     /// Return the rows of frames and exchanges.
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        caught(|| self.of.borrow(py).rows_of(py, &self.order))
+        caught(|| self.of.borrow(py).rows_of(py, &self.order, true))
     }
 }
 
@@ -199,7 +199,7 @@ impl<'a, 'py> Part<'a, 'py> {
                     self.connections[number].carrying += i64::from(frame.named.messages.is_some_and(|messages| messages != 0));
                     let count = 1 + usize::from(rows.exchanges && frame.ends_exchange());
                     if !self.take(number, (*at, *of), count, frame.time)? {
-                        inner.call_method1(intern!(py, "extend"), (rows.rows_of(py, &[(*at, *of)])?,))?;
+                        inner.call_method1(intern!(py, "extend"), (rows.rows_of(py, &[(*at, *of)], true)?,))?;
                     }
                 }
                 Of::Row(index) => {
@@ -393,7 +393,7 @@ impl<'a, 'py> Part<'a, 'py> {
         let connection = &mut self.connections[*number];
         connection.state = State::Unknown;
         let own = std::mem::take(&mut connection.own);
-        inner.call_method1(intern!(self.py, "extend"), (self.rows.rows_of(self.py, &own)?,))?;
+        inner.call_method1(intern!(self.py, "extend"), (self.rows.rows_of(self.py, &own, true)?,))?;
         Ok(())
     }
 
@@ -474,7 +474,7 @@ impl<'a, 'py> Part<'a, 'py> {
                     }
                     _ => {
                         self.append_held(list, &shared, std::mem::take(&mut order))?;
-                        list.call_method1(intern!(py, "extend"), (self.rows.rows_of(py, &[(*at, *of)])?,))?;
+                        list.call_method1(intern!(py, "extend"), (self.rows.rows_of(py, &[(*at, *of)], true)?,))?;
                     }
                 }
             }

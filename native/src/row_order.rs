@@ -123,17 +123,19 @@ impl OrderedRows {
         stops
     }
 
-    /// Return the rows at some places, in this order.
-    pub fn rows_of<'py>(&self, py: Python<'py>, places: &[(i64, Of)]) -> PyResult<Bound<'py, PyList>> {
+    /// Return the rows at some places, in this order; without `frames`, none of frames in columns, but of the exchanges that they end.
+    pub fn rows_of<'py>(&self, py: Python<'py>, places: &[(i64, Of)], frames: bool) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
         for (_, of) in places {
             match of {
                 Of::Row(index) => rows.append(&self.rows[*index as usize])?,
                 Of::Frame(batch, index) => {
-                    let frames = self.batches[*batch as usize].bind(py).try_borrow()?;
-                    if let Entry::Frame(frame) = &frames.entries[*index as usize] {
-                        rows.append(frames.named_row(py, frame)?)?;
-                        if let Some(exchange) = if self.exchanges { frames.exchange(py, frame)? } else { None } {
+                    let batch = self.batches[*batch as usize].bind(py).try_borrow()?;
+                    if let Entry::Frame(frame) = &batch.entries[*index as usize] {
+                        if frames {
+                            rows.append(batch.named_row(py, frame)?)?;
+                        }
+                        if let Some(exchange) = if self.exchanges { batch.exchange(py, frame)? } else { None } {
                             rows.append(exchange)?;
                         }
                     }

@@ -212,9 +212,10 @@ impl OrderedRows {
         PyList::new(py, self.order.iter().filter_map(row).collect::<Vec<_>>())
     }
 
-    /// Return all rows, in their order.
-    fn all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        self.rows_of(py, &self.order)
+    /// Return all rows, in their order; without `frames`, none of frames in columns, but of the exchanges that they end.
+    #[pyo3(signature = (*, frames=true))]
+    fn all<'py>(&self, py: Python<'py>, frames: bool) -> PyResult<Bound<'py, PyList>> {
+        self.rows_of(py, &self.order, frames)
     }
 
     /// Return the key of each row, as `all` gives them, or without `exchanges` of each place: its order, and the number of its connection,

@@ -172,9 +172,11 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
 
 
 def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
-    """Return True when rows of frames are written unread, or are made only after a subject is followed."""
+    """Return True when rows of frames are written unread, are made only after a subject is followed, or are not asked for."""
     others = {*kinds} - {FrameRow.kind}
-    if FrameRow.kind not in kinds or request.once or not others <= BESIDE_COLUMNS:
+    if FrameRow.kind not in kinds:
+        return others <= BESIDE_COLUMNS - {MessageRow.kind} and request.subject is None and not request.hex
+    if request.once or not others <= BESIDE_COLUMNS:
         return False
     if others and (row_filter is not None or request.subject is not None):
         return False

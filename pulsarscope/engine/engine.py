@@ -101,11 +101,14 @@ class Engine:
         self.place, self.in_tls, self.preamble = self._timelines.place, self._timelines.in_tls, self._timelines.preamble
         self._rules = self._rule_engine(emit_fact, collect) if options.evaluates else None
         evaluated = frozenset[str]() if self._rules is None else self._rules.kinds
-        kinds = options.records | evaluated | ({ANCHOR} if options.anchors else frozenset())
+        handed_on = options.records | ({ANCHOR} if options.anchors else frozenset())
+        kinds = handed_on | evaluated
         self._secrets = Secrets(options.key_logs.secrets)
+        in_order = ordered_rows_type(options, kinds, evaluated) is not None
+        if in_order:
+            kinds |= {FrameRow.kind}  # rows of frames tell where among those in columns the others belong
         session = _session_settings(options, kinds)
         codes = finding_codes(made, rules=False)
-        in_order = ordered_rows_type(options, kinds, evaluated) is not None
         columns = in_order or opens_messages(options, kinds)
         if select is not None:  # keys are there for what rules have looked at
             columns = in_order and options.evaluates and FrameRow.kind in options.records and MessageRow.kind not in kinds
@@ -118,11 +121,9 @@ class Engine:
         self._rows_max = options.rows_max or sys.maxsize
         self._unheard = () if messages_evaluated else (self._timelines.message_type, EntryMessages)
         """Types of rows that no rule asks for, and of which there may be very many."""
-        types = {**ROWS, MessageRow.kind: self._timelines.message_type}
-        self._for_rules = {Closed, *(made for kind, made in types.items() if kind not in options.records | {FindingRow.kind})}
+        types = {**ROWS, MessageRow.kind: self._timelines.message_type, ANCHOR: AnchorRow}
+        self._for_rules = {Closed, *(made for kind, made in types.items() if kind not in handed_on | {FindingRow.kind})}
         """Types of rows that are there for the rules alone."""
-        if not options.anchors:
-            self._for_rules.add(AnchorRow)
         self._assembler = Assembler()
         self.resting = RestingConnections()
         """Closed connections of the snapshot that were not needed yet."""
@@ -369,7 +370,7 @@ class Engine:
         elif self._timelines.in_columns:
             for stretch in in_stretches(steps, STEPS_TOGETHER):
                 for part, _ in self._timelines.rows(stretch, index_of, keyed=False):
-                    yield self._batch(part)
+                    yield self._batch(self._evaluated(part, ())[0])
             yield self._batch([row for _, row in findings])
             return
         rows: list[Any] = []
@@ -413,16 +414,16 @@ class Engine:
 
     def _evaluated(self, rows: list[Any], keys: Any) -> KeyedRows:
         """Feed rows to the rules, and leave out those that are there for the rules alone; `keys` may be `OrderedKeys`."""
-        if self._rules is None:
-            return rows, keys
         ordered, following = split(rows)
         if ordered is not None:
-            self._rules.feed(rows, keys)
+            if self._rules is not None:
+                self._rules.feed(rows, keys)
+            kept = ordered.without([*self._for_rules], exchanges=ExchangeRow.kind in self._options.records)
             if FrameRow.kind in self._options.records:
-                kept = ordered.without([*self._for_rules], exchanges=ExchangeRow.kind in self._options.records)
                 return [kept, *following], keys.each(kept) if keys else []
-            rows = [*ordered.others(), *following]
-            return [row for row in rows if type(row) not in self._for_rules], keys
+            return [*kept.all(frames=False), *following], []
+        if self._rules is None:
+            return rows, keys
         # By type, and without messages where no rule asks for them: of batches there are a hundred for each frame.
         if not keys:
             self._rules.feed([row for row in rows if type(row) not in self._unheard] if self._unheard else rows)

@@ -41,7 +41,8 @@ def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | N
     alone = local.run(inputs, options)
     jobs = jobs or cores()
     # A pipe can be read only once, and by no other process.
-    in_processes = options.rules and prepare is not None and prepare.takes_columns and MessageRow.kind not in options.records
+    written = FrameRow.kind in options.records and MessageRow.kind not in options.records
+    in_processes = options.rules and prepare is not None and prepare.takes_columns and written
     quick = alone.engine.in_columns and not in_processes
     one = jobs < 2 or alone.inputs.sizes is None or quick
     return alone if one else ParallelRun(alone.inputs, options, jobs, prepare)

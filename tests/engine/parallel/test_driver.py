@@ -322,7 +322,7 @@ def test_every_output_is_the_same_byte_for_byte(
 @pytest.mark.slow
 @pytest.mark.usefixtures("inside")
 @pytest.mark.parametrize("quiet", [False, True])
-@pytest.mark.parametrize("records", ["frame", "frame,finding", "frame,exchange", "frame,exchange,connection,finding"])
+@pytest.mark.parametrize("records", ["frame", "frame,finding", "frame,exchange", "frame,exchange,connection,finding", "exchange,finding"])
 def test_frames_in_columns_of_several_processes_are_the_same_byte_for_byte(
     everything: str, records: str, quiet: bool, tmp_path: Path
 ) -> None:
@@ -335,7 +335,7 @@ def test_frames_in_columns_of_several_processes_are_the_same_byte_for_byte(
         )
         with reader(choice):
             given.append((run_command(asked), out.read_bytes()))
-    assert len(given[0][1]) > 100_000
+    assert len(given[0][1]) > 50_000
     assert given[1:] == 3 * given[:1]
 
 
