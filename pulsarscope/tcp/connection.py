@@ -360,7 +360,7 @@ _APART = frozenset({"key", "name", "index", "streams", "items", "log"})
 """Fields that are not packed: they are kept elsewhere, or belong to a block."""
 
 _SELDOM = {
-    Stream: ("outside", "copies", "gaps", "buffer", "window", "finding_counts", "delivered", "comparison"),
+    Stream: ("outside", "copies", "gaps", "buffer", "window", "resending", "finding_counts", "delivered", "comparison"),
     Connection: ("reset", "strays", "processes", "pods", "events"),
 }
 """Fields that are empty for most connections. A connection in which one is not empty is not packed."""

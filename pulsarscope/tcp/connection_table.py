@@ -23,6 +23,7 @@ from pulsarscope.tcp.captured_twice import are_many, count_duplicates, typical_t
 from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, EventList, acknowledged_offset, pack
 from pulsarscope.tcp.copies import are_apart
 from pulsarscope.tcp.delivered import let_block_go
+from pulsarscope.tcp.stalls import report_stalls
 from pulsarscope.tcp.stream import UNKNOWN, Stream
 from pulsarscope.tcp.stream_findings import Where, finding
 
@@ -207,9 +208,11 @@ class ConnectionTable:
             if not stream.captured and connection.streams[1 - stream.index].segments:
                 text = f"The capture has no packet from {stream.source}: what it answered cannot be judged."
                 self._note(connection, "one-sided-capture", text, {"direction": stream.index})
-            ack = connection.streams[1 - stream.index].acknowledges
+            peer = connection.streams[1 - stream.index]
+            acknowledged = UNKNOWN if peer.acknowledges == UNKNOWN else acknowledged_offset(stream, peer.acknowledges)
             self._comparable_bytes -= stream.drop_delivered(stream.generation)
-            stream.end(connection.last, UNKNOWN if ack == UNKNOWN else acknowledged_offset(stream, ack))
+            report_stalls(stream, peer, None if acknowledged == UNKNOWN else acknowledged, connection.last)
+            stream.end(connection.last, acknowledged)
         if connection.closed_by is not None and connection.answers_lost_fin(connection.closed_by):
             connection.closed_by = 1 - connection.closed_by
         if connection.closed == "open" and first.ended and second.ended:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.flow import source_endpoint
 from pulsarscope.model.limits import (
     OVERLAP_WINDOW_PACKETS,
@@ -25,7 +24,7 @@ from pulsarscope.tcp.intervals import Intervals
 from pulsarscope.tcp.pieces import HOLE, SNAPLEN, Data, Gap, Item, Piece, Reason
 from pulsarscope.tcp.reorder_buffer import BufferedPiece, Overlap, ReorderBuffer
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
-from pulsarscope.tcp.stream_findings import ClosedWindow, CodeCount, Log, Where, finding
+from pulsarscope.tcp.stream_findings import ClosedWindow, CodeCount, Log, Resending, Where, finding, overlap_evidence
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment
@@ -100,6 +99,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """Offset at which the stream ends; UNKNOWN before a FIN."""
     buffer: ReorderBuffer | None = None
     window: ClosedWindow | None = None
+    resending: Resending | None = None
     finding_counts: dict[str, CodeCount] | None = None
     generation: int = 0
     """Number of the last block that added to `delivered`."""
@@ -200,8 +200,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         fresh, copy_of = self._insert(start, payload, cut, (file, packet, time))
         if fresh:
             self.newest = identity(identification, options, size)
-        else:
-            self._count_again(segment, copy_of)
+        elif self._count_again(segment, copy_of):
+            self.resending = self.resending or Resending()
+            self.resending.add(start, size + cut, (file, packet, time))
 
     def receive_late(self, segment: Segment, *, copied: bool = False) -> None:
         """Count a segment after the end of the connection, or one that does not belong to it; `copied`: it may be one from before."""
@@ -352,19 +353,23 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self._report_totals(where)
         self.finding_counts = None
 
-    def _count_again(self, segment: Segment, copy_of: int | None, *, copied: bool = False) -> None:
-        """Count a segment without new bytes; `copy_of` is the time of its original, `copied` decides when nothing else does."""
+    def _count_again(self, segment: Segment, copy_of: int | None, *, copied: bool = False) -> bool:
+        """Count a segment without new bytes; `copy_of` is the time of its original, `copied` decides when nothing else does.
+
+        Return False when it is a copy of the capture.
+        """
         later = None if copy_of is None else segment[1] - copy_of
         proven = is_copy(segment, self.newest)
         if proven or (proven is None and copied):
             self.copies = self.copies or Copies()
             self.copies.add(later, proven=proven is True)
-            return
+            return False
         self.retransmitted += 1
         if proven is None and later is not None and not are_apart(later):
             self.duplicates += 1
         if proven is False:
             self.newest = identity(segment[8], segment[9], len(segment[6]))
+        return True
 
     def _compare(self, start: int, payload: bytes, where: Where) -> int | None:
         """Compare a retransmission with the delivered bytes; return the time of its original, None when it is no copy."""
@@ -418,17 +423,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 f"Packet {where[1]} and packet {conflict.packet} differ in {size:,} bytes "
                 f"at offset {conflict.offset} of the stream from {self.source}."
             )
-            evidence = {
-                "direction": self.index,
-                "offset": conflict.offset,
-                "size": size,
-                "first_file": conflict.file,
-                "first_packet": conflict.packet,
-                "first_sha256": sha256_hex(conflict.first)[:16],
-                "packet": where[1],
-                "sha256": sha256_hex(conflict.second)[:16],
-            }
-            self._report("overlap-conflict", text, evidence, where)
+            self._report("overlap-conflict", text, overlap_evidence(conflict, size, self.index, where[1]), where)
 
     def _report_totals(self, where: Where) -> None:
         """Report the findings of the stream as a whole."""

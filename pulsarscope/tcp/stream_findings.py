@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, Finding
 from pulsarscope.model.text import plural
+
+if TYPE_CHECKING:
+    from pulsarscope.tcp.reorder_buffer import Overlap
 
 _CODES = {**CAPTURE_CODES, **TCP_CODES}
 
@@ -17,11 +21,31 @@ Log = list[tuple[int, Finding]]
 Where = tuple[int, int, int]
 """(file, packet, time in ns)."""
 
+STALL_RETRANSMISSIONS_MIN = 3
+"""Retransmissions of the same bytes that show that nothing gets through; one or two are everyday loss."""
+
+STALL_NANOSECONDS_MIN = 2_000_000_000
+"""Time between the first and the last of them: the timer doubles from at least 200 ms on, and a hop that fails over takes a second."""
+
 
 def finding(code: str, text: str, evidence: dict[str, Any], where: Where) -> Finding:
     """Return a finding of this code; the assembler sets its connection at the end of the block."""
     file, packet, time = where
     return _CODES[code].at(text, evidence, file=file, packet=packet, time=time)
+
+
+def overlap_evidence(conflict: Overlap, size: int, direction: int, packet: int) -> dict[str, Any]:
+    """Return the evidence of a packet that differs in `size` bytes from an earlier one."""
+    return {
+        "direction": direction,
+        "offset": conflict.offset,
+        "size": size,
+        "first_file": conflict.file,
+        "first_packet": conflict.packet,
+        "first_sha256": sha256_hex(conflict.first)[:16],
+        "packet": packet,
+        "sha256": sha256_hex(conflict.second)[:16],
+    }
 
 
 class CodeCount(msgspec.Struct, gc=False):
@@ -51,3 +75,42 @@ class ClosedWindow(msgspec.Struct, gc=False):
     def text(self, source: str) -> str:
         """Return the sentence about a closed window of this sender."""
         return f"{source} closed its receive window {plural(self.count, 'time')}, for {self.closed / 1e6:,.1f} ms in total."
+
+
+class Retransmissions(msgspec.Struct, gc=False):
+    """Retransmissions that begin at the same offset of a stream."""
+
+    offset: int
+    size: int
+    first: Where
+    count: int = 1
+    took: int = 0
+    """Nanoseconds from the first retransmission to the latest."""
+
+    @property
+    def is_stall(self) -> bool:
+        """Return True when the bytes did not get through for long."""
+        return self.count >= STALL_RETRANSMISSIONS_MIN and self.took >= STALL_NANOSECONDS_MIN
+
+
+class Resending(msgspec.Struct, gc=False):
+    """Retransmissions of a stream."""
+
+    latest: Retransmissions | None = None
+    stall: Retransmissions | None = None
+    """The longest stall before the latest run."""
+
+    def add(self, offset: int, size: int, where: Where) -> None:
+        """Record a retransmission."""
+        if self.latest is not None and offset == self.latest.offset:
+            self.latest.count += 1
+            self.latest.took = max(self.latest.took, where[2] - self.latest.first[2])
+        else:
+            self.stall = self.longest()
+            self.latest = Retransmissions(offset, size, where)
+
+    def longest(self) -> Retransmissions | None:
+        """Return the longest stall, None when there was none."""
+        if self.latest is not None and self.latest.is_stall and (self.stall is None or self.latest.took > self.stall.took):
+            return self.latest
+        return self.stall

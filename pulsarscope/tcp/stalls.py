@@ -1,0 +1,42 @@
+"""Stalls: bytes that one side sends again and again, because nothing of them gets through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pulsarscope.model.text import plural
+from pulsarscope.tcp.stream_findings import STALL_NANOSECONDS_MIN, Where, finding
+
+if TYPE_CHECKING:
+    from pulsarscope.tcp.stream import Stream
+
+
+def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:
+    """Report what did not get through in a stream that is about to end, acknowledged up to an offset."""
+    run = None if stream.resending is None or peer.window is not None else stream.resending.longest()
+    stream.resending = None
+    if run is not None:
+        reached = None if acknowledged is None else acknowledged > run.offset
+        outcome = {None: "", True: "; then it was acknowledged", False: f"; {peer.source} never acknowledged it"}[reached]
+        text = (
+            f"{stream.source} sent a segment of {run.size:,} bytes at offset {run.offset} of its stream again {plural(run.count, 'time')} "
+            f"in {run.took / 1e9:.1f} s{outcome}."
+        )
+        evidence = {"direction": stream.index, "offset": run.offset, "size": run.size, "count": run.count, "took_ns": run.took}
+        stream.log.append((end[1], finding("network-stall", text, evidence | {"acknowledged": reached}, run.first)))
+    _report_hole(stream, peer, acknowledged, end)
+
+
+def _report_hole(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:
+    """Report bytes that neither the capture nor the peer got, though those behind them came long ago."""
+    behind = None if stream.buffer is None else stream.buffer.first
+    if behind is None or acknowledged is None or acknowledged > stream.length or end[2] - behind.time < STALL_NANOSECONDS_MIN:
+        return
+    size, waited = behind.start - stream.length, end[2] - behind.time
+    text = (
+        f"{peer.source} never acknowledged the {size:,} bytes at offset {stream.length} of the stream from {stream.source}, "
+        f"though those behind them came {waited / 1e9:.1f} s before the end: the network lost them, not the capture."
+    )
+    evidence = {"direction": stream.index, "offset": stream.length, "size": size, "waited_ns": waited, "acknowledged": False}
+    place = (behind.file, behind.packet, behind.time)
+    stream.log.append((end[1], finding("network-stall", text, evidence, place)))
