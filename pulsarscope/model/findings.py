@@ -223,6 +223,7 @@ TCP_CODES = table(
         "stream-gap",
         "Bytes of a stream are not in the capture.",
         "The capture lost packets, not necessarily the network: look at packets-dropped. Those that the snap length cut: tcpdump -s 0.",
+        ("bytes-skipped", "chunk-missing", "frame-truncated"),
         to_act="whoever captures",
     ),
     TCP.error(

@@ -36,8 +36,8 @@ CODES = table(
     SESSION.warning(
         "keepalive-lost",
         "One side no longer answers the other's PING.",
-        "It hangs, or the network drops its packets one way: look for retransmissions, pauses, and a middlebox that dropped the "
-        "connection.",
+        "With a network-stall on the connection, the network drops packets: look for a middlebox. Without one its host still acknowledges: "
+        "its process hangs, in garbage collection or stopped.",
     ),
 )
 
