@@ -22,6 +22,9 @@ ERRORS = QUOTA_ERRORS | TERMINATED_ERRORS
 FENCED = "fenced"
 """Refusal of a SEND for a topic that the broker is about to close; the client resends it when its producer is back."""
 
+UNLOADING = "is being unloaded"
+"""Part of a refusal of a LOOKUP by a broker that is about to leave the topic's bundle, as one that stops does."""
+
 TOPICS, BROKERS = "clients-of-topic", "closings-of-broker"
 AGAIN = "again"
 """A consumer that came back gets messages that its subscription had acknowledged."""
@@ -40,7 +43,8 @@ _IDENTIFIERS = {
 
 def is_moving(error: str | None, message: str | None) -> bool:
     """Return True for a refusal because the broker is about to close the topic, or does not serve it yet."""
-    return error == "ServiceNotReady" or (error == "PersistenceError" and message == FENCED)
+    is_unloading = error == "MetadataError" and UNLOADING in (message or "")
+    return error == "ServiceNotReady" or is_unloading or (error == "PersistenceError" and message == FENCED)
 
 
 class Closing(NamedTuple):

@@ -13,6 +13,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas
 from pulsarscope.protocols.pulsar.rules.evidence import gap_note, may_lack, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.refusals import with_advice
 from pulsarscope.protocols.pulsar.rules.transactions import AUTHORIZATION_ERRORS, is_transaction_error
 from pulsarscope.protocols.pulsar.text.formatting import error_text
 
@@ -169,7 +170,8 @@ class RequestRule(ConnectionRule):
         is_large = row.error == "NotAllowedError" and TOO_LARGE in (row.error_message or "").lower()
         code = "auth-failed" if row.error in AUTHORIZATION_ERRORS else "message-too-large" if is_large else "request-failed"
         evidence = {"frames": [where.name, response_name(row)], "request": row.request, "topic": row.topic, "error": row.error}
-        self._context.report(code, where, f"{_title(row)} was refused with {error_text(row.error, row.error_message)}.", evidence)
+        text = f"{_title(row)} was refused with {error_text(row.error, row.error_message)}."
+        self._context.report(code, where, with_advice(text, row.request, row.error), evidence)
 
     def _exchange(self, row: ExchangeRow) -> None:
         self._refusal(row)

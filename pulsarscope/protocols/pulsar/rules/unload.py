@@ -11,6 +11,7 @@ from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.departures import AGAIN, BROKERS, ERRORS, QUOTA_ERRORS, TERMINATED_ERRORS, TOPICS, is_moving
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.refusals import with_advice
 from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, host, listing
 
 CODES = table(
@@ -208,7 +209,7 @@ def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding) -
             request, error = values["request"], values["error"]
             text = f"{request} for {topic} was refused with {error_text(error, values['message'])}."
             evidence = {"frames": [where.name, values["frame"]], "request": request, "topic": topic, "error": error}
-            report("request-failed", where, text, evidence)
+            report("request-failed", where, with_advice(text, request, error), evidence)
 
 
 def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding, reset: str) -> None:

@@ -52,14 +52,36 @@ def test_a_refusal_names_both_frames(tmp_path: Path) -> None:
     assert (row.severity, evidence["error"], len(evidence["frames"])) == ("error", "MetadataError", 2)
 
 
+@pytest.mark.parametrize(
+    ("request_frame", "name", "advised"),
+    [
+        (lookup(1), "TopicNotFound", "allowAutoTopicCreation"),
+        (lookup(1), "MetadataError", "ZooKeeper"),
+        (producer(request=1), "PersistenceError", "bookies"),
+        (subscribe(request=1), "SubscriptionNotFound", "allowAutoSubscriptionCreation"),
+        (command_frame("UNSUBSCRIBE", consumer_id=1, request_id=1), "SubscriptionNotFound", "SubscriptionNotFound: so it is."),
+        (lookup(1), "NotAllowedError", "NotAllowedError: so it is."),
+    ],
+)
+def test_a_refusal_says_what_to_do(tmp_path: Path, request_frame: bytes, name: str, advised: str) -> None:
+    row, _ = diagnose(tmp_path, connected().client(request_frame).server(error(1, name)).close()).only("request-failed")
+    assert "was refused with" in row.text
+    assert advised in row.text
+    assert row.text.endswith(".")
+
+
 @pytest.mark.parametrize("granted", ["", "on the same connection", "on another"])
-@pytest.mark.parametrize("what", ["SEND", "PRODUCER", "LOOKUP"])
+@pytest.mark.parametrize("what", ["SEND", "PRODUCER", "LOOKUP", "bundle"])
 def test_refusals_of_a_topic_that_moves_are_reported_unless_its_client_comes_back(tmp_path: Path, what: str, granted: str) -> None:
     talk = connected().client(producer()).server(created()).client(send()).server(receipt())
     if what == "SEND":
         talk.client(send(1, 1)).server(send_error("PersistenceError", "fenced", 1, 1), close_producer())
     elif what == "PRODUCER":
         talk.server(close_producer()).client(producer(request=3)).server(error(3, "ServiceNotReady"))
+    elif what == "bundle":
+        message = "Namespace bundle public/default/0xc0000000_0xffffffff is being unloaded"
+        refusal = lookup_response("Failed", "", 3, error="MetadataError", message=message)
+        talk.server(close_producer()).client(lookup(3)).server(refusal)
     else:
         talk.server(close_producer()).client(lookup(3)).server(lookup_response("Failed", "", 3, error="ServiceNotReady"))
     again = connected(40001, start=SECOND) if "another" in granted else talk.wait(SECOND // 10)

@@ -1,0 +1,24 @@
+"""What to do about a refusal, by the name of its error."""
+
+from __future__ import annotations
+
+_ADVICE = {
+    "MetadataError": "Look at the broker's log and at its metadata store, such as ZooKeeper.",
+    "PersistenceError": "Look at the broker's log and at its bookies, which keep the topic's ledgers.",
+    "ServiceNotReady": "The broker loads or unloads the topic, or starts: a client asks again by itself; if it goes on, unload the bundle.",
+    "TopicNotFound": "Create the topic, or mend its name; the broker or its namespace does not allow automatic creation "
+    "(allowAutoTopicCreation), or the namespace is missing.",
+    "UnsupportedVersionError": "The client is too old for the broker, or the broker for the client: update it.",
+}
+
+_NO_SUBSCRIPTION = (
+    "Create the subscription, or mend its name; the broker or its namespace does not allow automatic creation "
+    "(allowAutoSubscriptionCreation)."
+)
+
+
+def with_advice(text: str, request: str | None, error: str | None) -> str:
+    """Return the sentence about a refused request, and behind it what to do about this error, if the broker's message does not say it."""
+    if (request, error) == ("SUBSCRIBE", "SubscriptionNotFound"):
+        return f"{text} {_NO_SUBSCRIPTION}"
+    return f"{text} {_ADVICE[error]}" if error in _ADVICE else text
