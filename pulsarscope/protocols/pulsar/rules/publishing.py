@@ -23,7 +23,9 @@ CODES = table(
         "slow-publish",
         "A producer waits long for its receipts.",
         "The text names the leg that took longest when the capture has the broker's links to its bookies, or both sides of a proxy. When "
-        "the broker closed its window it had stopped reading: look at its publish limits and memory; else at the latency of its bookies.",
+        "the broker closed its window it had stopped reading: look at its publish limits and memory. If receipts come at a steady rate, "
+        "look at its publish limits, too; if nothing comes for a while, at its pauses; else at the latency of its bookies.",
+        ("request-unanswered",),
         to_act="the broker's operators",
     ),
     SESSION.warning(
