@@ -380,6 +380,8 @@ def idle(number: int, idle_ns: int, end: str, *, start: int | None = None, every
     talk = connected(30000 + number, start=begin).client(producer()).server(created()).client(send()).server(receipt()).wait(idle_ns)
     if end == "rst on write":
         return talk.client(send(1, 1)).reset("server")
+    if end == "rst on ping":
+        return talk.server(PING).reset("client")
     if end == "silence":
         return talk.client(send(1, 1)).wait(10 * MILLISECOND).reset("client")
     return talk.close("server") if end == "fin" else talk.reset("server")
@@ -387,7 +389,7 @@ def idle(number: int, idle_ns: int, end: str, *, start: int | None = None, every
 
 @pytest.mark.parametrize("seconds", [0.6, 1, 2, 5, 60, 350])
 @pytest.mark.parametrize("times", [3, 6])
-@pytest.mark.parametrize("end", ["fin", "rst", "rst on write", "silence"])
+@pytest.mark.parametrize("end", ["fin", "rst", "rst on write", "rst on ping", "silence"])
 def test_connections_that_die_after_the_same_idle_time(seconds: float, times: int, end: str, tmp_path: Path) -> None:
     rows = findings_of(tmp_path, *(idle(number, int(seconds * SECOND) + number * 10 * MILLISECOND, end) for number in range(times)))
     evidence = only(rows, "idle-cut")[1]
@@ -395,7 +397,7 @@ def test_connections_that_die_after_the_same_idle_time(seconds: float, times: in
     assert abs(evidence["idle_ns"] - seconds * SECOND) < SECOND // 5
 
 
-@pytest.mark.parametrize("end", ["fin", "rst", "rst on write", "silence"])
+@pytest.mark.parametrize("end", ["fin", "rst", "rst on write", "rst on ping", "silence"])
 @pytest.mark.parametrize("story", ["twice", "other times", "soon, at other times", "at once", "busy"])
 def test_connections_that_die_otherwise(end: str, story: str, tmp_path: Path) -> None:
     talks = {
@@ -405,6 +407,16 @@ def test_connections_that_die_otherwise(end: str, story: str, tmp_path: Path) ->
         "at once": [idle(number, 5 * SECOND, end, start=number * MILLISECOND) for number in range(5)],
         "busy": [idle(number, 100 * MILLISECOND, end) for number in range(6)],
     }[story]
+    assert with_code(findings_of(tmp_path, *talks), "idle-cut") == []
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_clients_that_leave_after_a_ping(answered: bool, tmp_path: Path) -> None:
+    talks = []
+    for number in range(4):
+        talk = connected(30000 + number, start=number * 7 * SECOND).client(producer()).server(created()).client(send()).server(receipt())
+        talk.wait(5 * SECOND).server(PING)
+        talks.append(talk.client(PONG).reset("client") if answered else talk.close("client"))
     assert with_code(findings_of(tmp_path, *talks), "idle-cut") == []
 
 

@@ -354,6 +354,7 @@ class ClosingRule(ConnectionRule):
             elif row.closed_by == SERVER or (row.closed == "rst" and (self._unanswered or self._open or self._last_of_server is None)):
                 how = (self._context.closing or (row.closed, 0))[0]
                 reason = f"{'reset' if how == 'rst' else 'closed'} by the {'broker' if row.closed_by == SERVER else 'client'}"
+        reset_at_ping = row.closed == "rst" and bool(self._pinged.get(SERVER))
         attempt: dict[str, Any] = {
             "start": start,
             "last": last.time,
@@ -366,7 +367,7 @@ class ClosingRule(ConnectionRule):
             "torn": row.closed == "rst" and (bool(self._unanswered) or any(noun == "consumer" for noun, _ in self._open)),
             "topic": self._topic,
             "idle": self._idle_ns(),
-            "cut": refusal is None and (row.closed_by == SERVER or (row.closed_by == CLIENT and bool(self._unanswered))),
+            "cut": refusal is None and (row.closed_by == SERVER or (row.closed_by == CLIENT and bool(self._unanswered or reset_at_ping))),
         }
         key = f"{host(self._context.client)}\n{self._context.server}"
         self._context.emit_fact(RECONNECTS, key, last._replace(time=end), "attempt", attempt)
@@ -377,7 +378,8 @@ class ClosingRule(ConnectionRule):
         if closing is None or client is None or server is None:
             return 0
         closed, spoken, answered = closing[1], client.time, server.time
-        return max(closed - max(spoken, answered), min(spoken, closed) - answered, 0)
+        before_ping = min(answered, closed) - spoken if self._pinged.get(SERVER) else 0
+        return max(closed - max(spoken, answered), min(spoken, closed) - answered, before_ping, 0)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Of many frames that only show that their sender is alive, handle the latest; see `ConnectionRule.batch`."""
