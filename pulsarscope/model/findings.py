@@ -249,6 +249,7 @@ TCP_CODES = table(
         "The network lost it, or the other host was down. A process that hangs is not the cause: its host acknowledges for it. If smaller "
         "segments get through, a hop has a smaller MTU; if nothing does after a silence, a firewall or NAT has forgotten the connection.",
         ("keepalive-lost", "request-unanswered", "send-unanswered", "slow-exchange", "slow-publish"),
+        to_act="the network's operators",
     ),
     TCP.warning(
         "sequence-jump", "A segment lies outside any receive window.", "It is not part of the stream; look for a middlebox or port reuse."
