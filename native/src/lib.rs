@@ -73,6 +73,7 @@ mod summaries;
 mod tables;
 mod timeline;
 mod undecided;
+mod waiting_anchors;
 mod waiting_sends;
 mod wire;
 
@@ -126,6 +127,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pending::PendingKeys>()?;
     module.add_class::<pending::EvaluatedKeys>()?;
     module.add_function(wrap_pyfunction!(pending::add_facts, module)?)?;
+    module.add_class::<waiting_anchors::WaitingAnchors>()?;
     module.add_class::<waiting_sends::WaitingSends>()?;
     module.add_class::<sent_queue::SentQueue>()?;
     module.add_class::<summaries::Summaries>()?;

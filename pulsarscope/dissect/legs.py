@@ -6,7 +6,7 @@ when both have an anchor, and the frames of the one lie between those of the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +17,7 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.digests import short_digest
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import ANCHOR_NANOSECONDS_MAX, ANCHORS_MAX, ANCHORS_OF_KEY_MAX, ANCHORS_WAITING_MAX, LEGS_MAX
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FrameRow
 
 ANCHOR = "anchor"
@@ -162,8 +163,8 @@ def _unpack(packed: _Packed) -> Fact:
     return Fact(Where(*where), ANCHOR, dict(zip(_VALUES, values, strict=True)))
 
 
-class LegTable:
-    """Pairs of legs. Give it the anchors of all connections in the order of their last frames."""
+class WaitingAnchors:
+    """Anchors that wait for those of other legs; the compiled reader has a class of the same name for them."""
 
     def __init__(self) -> None:
         self._recent: dict[str, _Packed | _Equal] = {}
@@ -171,8 +172,59 @@ class LegTable:
         self._older: dict[str, _Packed | _Equal] = {}
         """Anchors before these, at least as long as one waits for the other leg's."""
         self._began = 0
-        self._waiting = 0
+        self._count = 0
         """Number of the latest anchors."""
+
+    @classmethod
+    def of_compiled(cls, compiled: Any) -> WaitingAnchors:
+        """Return those of the compiled reader."""
+        waiting = cls()
+        recent, older, waiting._began, waiting._count = compiled.state()
+        waiting._recent, waiting._older = (
+            {key: anchors[0] if alone else _Equal(server, anchors) for key, server, anchors, alone in table} for table in (recent, older)
+        )
+        return waiting
+
+    def add(self, key: str, packed: _Packed, time: int, server: str, limits: tuple[int, int, int]) -> Sequence[_Packed] | None:
+        """Let an anchor wait; return those with its content that have waited before, unless all have its server.
+
+        `limits`: for how long one waits at least, nanoseconds, how many wait, and how many with the same content.
+        """
+        longest, most, of_key = limits
+        if time - self._began > longest or self._count >= most:
+            self._older, self._recent, self._began, self._count = self._recent, {}, time, 0
+        others: list[_Packed] = []
+        for waiting in (self._older.get(key), self._recent.get(key)):
+            if isinstance(waiting, _Equal):
+                others += [] if waiting.server == server else waiting.anchors
+            elif waiting is not None:
+                others.append(waiting)
+        self._keep(key, server, packed, of_key)
+        return others
+
+    def _keep(self, key: str, server: str, packed: _Packed, most: int) -> None:
+        """Let an anchor wait among the latest ones. Equal older ones stay where they are."""
+        equal = self._recent.get(key)
+        if equal is None:
+            self._recent[key] = packed
+            self._count += 1
+            return
+        if not isinstance(equal, _Equal):
+            equal = self._recent[key] = _Equal(_unpack(equal).values["server"], [equal])
+        if equal.server != server:
+            equal.server = None
+        before = len(equal.anchors)
+        equal.anchors.append(packed)
+        del equal.anchors[:-most]
+        self._count += len(equal.anchors) - before
+
+
+class LegTable:
+    """Pairs of legs. Give it the anchors of all connections in the order of their last frames."""
+
+    def __init__(self) -> None:
+        native, _ = load_native()
+        self._waiting: Any = WaitingAnchors() if native is None else native.WaitingAnchors()
         self._pairs: dict[tuple[str, str], Legs] = {}
         """By outer and inner connection, including pairs of which too little is known."""
         self._parted: dict[frozenset[str], int] = {}
@@ -187,18 +239,17 @@ class LegTable:
     def add_row(self, row: AnchorRow) -> list[str]:
         """Take an anchor, and join its connection with others that have it; return the connections newly known as inner legs."""
         key, packed, time, _, server = row
-        if time - self._began > ANCHOR_NANOSECONDS_MAX or self._waiting >= ANCHORS_WAITING_MAX:
-            self._older, self._recent, self._began, self._waiting = self._recent, {}, time, 0
-        found: list[str] = []
-        for waiting in (self._older.get(key), self._recent.get(key)):
-            if not (waiting is None or (isinstance(waiting, _Equal) and waiting.server == server)):
-                found += self._compare(row.fact, waiting)
-        self._keep(key, server, packed)
-        return found
+        others = self._waiting.add(key, packed, time, server, (ANCHOR_NANOSECONDS_MAX, ANCHORS_WAITING_MAX, ANCHORS_OF_KEY_MAX))
+        return [*self._compare(row.fact, others)] if others else []
 
-    def _compare(self, anchor: Fact, waiting: _Packed | _Equal) -> Iterator[str]:
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled, for processes with the compiled reader and without."""
+        waiting = self._waiting if isinstance(self._waiting, WaitingAnchors) else WaitingAnchors.of_compiled(self._waiting)
+        return {**self.__dict__, "_waiting": waiting}
+
+    def _compare(self, anchor: Fact, waiting: Sequence[_Packed]) -> Iterator[str]:
         """Join the connection of an anchor with those of equal ones; yield the connections newly known as inner legs."""
-        for other in map(_unpack, waiting.anchors if isinstance(waiting, _Equal) else [waiting]):
+        for other in map(_unpack, waiting):
             if abs(anchor.where.time - other.where.time) > ANCHOR_NANOSECONDS_MAX or not _may_be_legs(anchor, other):
                 continue
             around, between = (anchor, other) if _encloses(anchor, other) else (other, anchor)
@@ -207,22 +258,6 @@ class LegTable:
                 self._part(outer, inner)
             elif self._join(outer, inner):
                 yield inner.where.connection
-
-    def _keep(self, key: str, server: str, packed: _Packed) -> None:
-        """Let an anchor wait among the latest ones. Equal older ones stay where they are."""
-        equal = self._recent.get(key)
-        if equal is None:
-            self._recent[key] = packed
-            self._waiting += 1
-            return
-        if not isinstance(equal, _Equal):
-            equal = self._recent[key] = _Equal(_unpack(equal).values["server"], [equal])
-        if equal.server != server:
-            equal.server = None
-        before = len(equal.anchors)
-        equal.anchors.append(packed)
-        del equal.anchors[:-ANCHORS_OF_KEY_MAX]
-        self._waiting += len(equal.anchors) - before
 
     def weight(self, outer: str, inner: str) -> int:
         """Return what speaks for two connections being legs, less what speaks against it."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import islice
+from random import Random
 from typing import Any
 
 import pytest
 
 from pulsarscope.dissect import legs
-from pulsarscope.dissect.legs import ANCHOR, LegTable
+from pulsarscope.dissect.legs import ANCHOR, LegTable, WaitingAnchors
 from pulsarscope.dissect.rules import Fact, Where
 from pulsarscope.model.limits import ANCHOR_NANOSECONDS_MAX, ANCHORS_MAX, ANCHORS_OF_KEY_MAX, ANCHORS_WAITING_MAX
+from pulsarscope.model.platform import load_native
 
 SECOND = 1_000_000_000
 OUTER, INNER = ("10.0.0.1:1", "10.0.0.2:2"), ("10.0.9.2:3", "10.0.0.3:4")
@@ -82,9 +85,16 @@ def test_only_pairs_with_all_anchors_are_complete() -> None:
     assert len([*table.joined(complete=True)]) == 1
 
 
+def of_python(table: LegTable) -> WaitingAnchors:
+    """The anchors that wait in a table."""
+    anchors = table.__getstate__()["_waiting"]
+    assert isinstance(anchors, WaitingAnchors)
+    return anchors
+
+
 def waiting(table: LegTable) -> int:
     """Number of the anchors that wait."""
-    tables = table._recent, table._older
+    tables = of_python(table)._recent, of_python(table)._older
     return sum(len(getattr(equal, "anchors", [equal])) for anchors in tables for equal in anchors.values())
 
 
@@ -99,7 +109,40 @@ def test_what_waits_is_bounded() -> None:
     assert waiting(table) <= 2 * ANCHORS_WAITING_MAX
     for number in range(5 * ANCHORS_OF_KEY_MAX):
         table.add("same", anchor(f"d{number}", (f"h{number}:1", "s:1"), number, number))
-    assert len(table._recent["same"].anchors) <= ANCHORS_OF_KEY_MAX  # type: ignore[union-attr]
+    assert len(of_python(table)._recent["same"].anchors) <= ANCHORS_OF_KEY_MAX  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(load_native()[0] is None, reason="pulsarscope-native is not installed")
+@pytest.mark.parametrize("seed", range(20))
+def test_the_compiled_reader_lets_the_same_anchors_wait(seed: int) -> None:
+    chance = Random(seed)  # noqa: S311 - for a test
+    limits = chance.randrange(1, 40), chance.randrange(1, 30), chance.randrange(1, 6)
+    compiled, in_python, time = load_native()[0].WaitingAnchors(), WaitingAnchors(), 0
+    for number in range(400):
+        time += chance.choice((0, 1, 5, -3, 1 << 64 if number % 100 == 99 else 2))
+        server = chance.choice(("s:1", "s:2", "other-s:1", "s:11"))
+        fact = anchor(f"c{number}", (f"h{chance.randrange(9)}:1", server), number, number)
+        key, packed = f"k{chance.randrange(1 + seed)}", chance.choice((fact, *3 * [legs._pack(fact)]))
+        ours = [legs._unpack(each) for each in compiled.add(key, packed, time, server, limits) or ()]
+        theirs = [legs._unpack(each) for each in in_python.add(key, packed, time, server, limits) or ()]
+        assert [each for each in ours if each.values["server"] != server] == [each for each in theirs if each.values["server"] != server]
+        converted = WaitingAnchors.of_compiled(compiled)
+        for table, expected in ((converted._recent, in_python._recent), (converted._older, in_python._older)):
+            assert {key: getattr(equal, "anchors", equal) for key, equal in table.items()} == {
+                key: getattr(equal, "anchors", equal) for key, equal in expected.items()
+            }
+        assert converted._count == in_python._count
+
+
+def test_a_table_goes_on_in_another_process() -> None:
+    table = LegTable()
+    for number in range(2):
+        add_anchor(table, number, (10 * number + 1, 10 * number + 4), (10 * number + 2, 10 * number + 3))
+    table.add("last", anchor("outer", OUTER, 31, 34))
+    table = pickle.loads(pickle.dumps(table))  # noqa: S301 - our own
+    assert table.outer_of == {}
+    table.add("last", anchor("inner", INNER, 32, 33))
+    assert table.outer_of == {"inner": "outer"}
 
 
 @pytest.mark.parametrize(("keys", "before", "during"), [(1, 0, 5 * ANCHORS_WAITING_MAX), (700, 64 * 700, 2 * 700)])
