@@ -64,11 +64,11 @@ impl WaitingAnchors {
     /// Return the anchors that wait, the latest ones and those before, and since when and how many of the latest.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let of_table = |table: &Table| {
-            let of_key = |(key, equal): (&Box<str>, &Equal)| match equal {
-                Equal::One(packed) => (key.to_string(), None, vec![packed.clone_ref(py)], true),
+            let of_key = |(key, equal): (_, &Equal)| match equal {
+                Equal::One(packed) => (str::to_owned(key), None, vec![packed.clone_ref(py)], true),
                 Equal::Several { server, anchors } => {
                     let anchors = anchors.iter().map(|packed| packed.clone_ref(py)).collect();
-                    (key.to_string(), server.as_deref().map(str::to_owned), anchors, false)
+                    (str::to_owned(key), server.as_deref().map(str::to_owned), anchors, false)
                 }
             };
             table.iter().map(of_key).collect::<Vec<_>>()
