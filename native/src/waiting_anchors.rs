@@ -63,21 +63,23 @@ impl WaitingAnchors {
 
     /// Return the anchors that wait, the latest ones and those before, and since when and how many of the latest.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let of_table = |table: &Table| {
-            let of_key = |(key, equal): (_, &Equal)| match equal {
-                Equal::One(packed) => (str::to_owned(key), None, vec![packed.clone_ref(py)], true),
-                Equal::Several { server, anchors } => {
-                    let anchors = anchors.iter().map(|packed| packed.clone_ref(py)).collect();
-                    (str::to_owned(key), server.as_deref().map(str::to_owned), anchors, false)
-                }
-            };
-            table.iter().map(of_key).collect::<Vec<_>>()
-        };
+        let of_table = |table: &Table| table.iter().map(|(key, equal)| equal.state(py, key)).collect::<Vec<_>>();
         (of_table(&self.recent), of_table(&self.older), self.began, self.count).into_pyobject(py)
     }
 }
 
 impl Equal {
+    /// Return content, server of all, anchors, and whether one is alone.
+    fn state(&self, py: Python<'_>, key: &str) -> (String, Option<String>, Vec<Py<PyAny>>, bool) {
+        match self {
+            Equal::One(packed) => (key.to_owned(), None, vec![packed.clone_ref(py)], true),
+            Equal::Several { server, anchors } => {
+                let anchors = anchors.iter().map(|packed| packed.clone_ref(py)).collect();
+                (key.to_owned(), server.as_deref().map(str::to_owned), anchors, false)
+            }
+        }
+    }
+
     /// Return the anchors, unless all have this server.
     fn of_others(&self, py: Python<'_>, server: &str) -> Vec<Py<PyAny>> {
         match self {
