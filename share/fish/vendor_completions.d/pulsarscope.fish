@@ -373,12 +373,12 @@ function __pulsarscope_list
                 foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished \
                 http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order \
                 key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt \
-                message-stored-twice message-too-large message-too-large-dropped messages-skipped midstream-start nested-too-deep \
-                nesting-too-deep network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch \
-                offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate packet-length-odd \
-                packet-malformed packets-dropped packets-skipped partition-skew partition-stuck payload-decoder-failed permits-negative \
-                produce-lost produce-unconfirmed producer-busy producer-churn producer-fenced producer-id-reused producer-waiting \
-                proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage \
+                message-stored-twice message-too-large message-too-large-dropped messages-skipped midstream-start most-redelivered \
+                nested-too-deep nesting-too-deep network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
+                num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
+                packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck payload-decoder-failed \
+                permits-negative produce-lost produce-unconfirmed producer-busy producer-churn producer-fenced producer-id-reused \
+                producer-waiting proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage \
                 reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed \
                 redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
                 required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested retry-without-close \
@@ -418,18 +418,19 @@ function __pulsarscope_list
                 delay-late-seconds failover-flapping-pause-seconds failover-flapping-returns failover-switch-seconds \
                 idle-cut-connections idle-cut-seconds keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries \
                 key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes \
-                messages-skipped-entries never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries \
-                partition-stuck-seconds produce-lost-seconds producer-churn-sends producer-waiting-seconds proxy-leg-failed-seconds \
-                published-before-seconds read-from-storage-entries reader-behind-seconds receiver-queue-one-flows \
-                reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count \
-                redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-passed-over \
-                redelivery-storm-quick-seeks redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
-                redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-seeks-in-all \
-                redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
-                redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups \
-                replication-lag-seconds replication-lag-sends replication-lag-share replication-stalled-seconds request-retried-seconds \
-                request-storm-busy request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
-                resend-loop-refusals response-unrequested-attached-seconds send-unanswered-seconds send-without-producer-known-seconds \
+                messages-skipped-entries most-redelivered-entries never-opened-seconds partition-skew-entries partition-skew-share \
+                partition-stuck-entries partition-stuck-seconds produce-lost-seconds producer-churn-sends producer-waiting-seconds \
+                proxy-leg-failed-seconds published-before-seconds read-from-storage-entries reader-behind-seconds \
+                receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds \
+                redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages \
+                redelivery-storm-passed-over redelivery-storm-quick-seeks redelivery-storm-requests-for-all redelivery-storm-retries \
+                redelivery-storm-retries-in-all redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks \
+                redelivery-storm-seeks-in-all redelivery-storm-unresolved redelivery-storm-window-redeliveries \
+                redelivery-storm-window-requests redelivery-storm-window-seconds redirect-idle-seconds \
+                redirect-not-followed-beside-lookups redirect-not-followed-lookups replication-lag-seconds replication-lag-sends \
+                replication-lag-share replication-stalled-seconds request-retried-seconds request-storm-busy request-storm-rate \
+                request-storm-requests request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals \
+                response-unrequested-attached-seconds send-unanswered-seconds send-without-producer-known-seconds \
                 send-without-producer-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds \
                 slow-broker-times slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-open-seconds \
                 slow-exchange-seconds slow-exchange-stored-seconds slow-publish-held-seconds slow-publish-jump-seconds \
@@ -455,12 +456,12 @@ function __pulsarscope_list
                 foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished \
                 http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order \
                 key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt \
-                message-stored-twice message-too-large message-too-large-dropped messages-skipped midstream-start nested-too-deep \
-                nesting-too-deep network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch \
-                offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate packet-length-odd \
-                packet-malformed packets-dropped packets-skipped partition-skew partition-stuck payload-decoder-failed permits-negative \
-                produce-lost produce-unconfirmed producer-busy producer-churn producer-fenced producer-id-reused producer-waiting \
-                proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage \
+                message-stored-twice message-too-large message-too-large-dropped messages-skipped midstream-start most-redelivered \
+                nested-too-deep nesting-too-deep network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
+                num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
+                packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck payload-decoder-failed \
+                permits-negative produce-lost produce-unconfirmed producer-busy producer-churn producer-fenced producer-id-reused \
+                producer-waiting proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage \
                 reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed \
                 redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
                 required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested retry-without-close \

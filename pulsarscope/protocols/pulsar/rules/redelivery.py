@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -17,7 +16,9 @@ from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.dead_letters import DeadLetters
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack
+from pulsarscope.protocols.pulsar.rules.request_periods import is_regular, period_of
 from pulsarscope.protocols.pulsar.rules.retries import Retries
 from pulsarscope.protocols.pulsar.rules.seeks import Replays
 from pulsarscope.protocols.pulsar.text.formatting import duration
@@ -29,6 +30,12 @@ CODES = table(
         "Look at what the application does with the named message; a longer ack timeout, a backoff or a dead letter topic breaks the loop.",
         ("reconnect-loop",),
         to_act="the consumer's application",
+    ),
+    SESSION.note(
+        "most-redelivered",
+        "Most of what a consumer got came again, because its client asked.",
+        "If its ack timeout is shorter than its work takes, each message is processed twice: raise the timeout, or set a smaller receiver "
+        "queue. If it acknowledges negatively, look at why most messages fail.",
     ),
     SESSION.note(
         "redeliver-all",
@@ -108,6 +115,15 @@ THRESHOLDS = (
         ("redelivery-storm",),
     ),
     Threshold(
+        "most-redelivered-entries",
+        4,
+        "entries",
+        "Entries of a consumer that came again, when they are at least half of what it got and its client asked for longer than a storm's "
+        "window; any application may fail for a moment.",
+        ("most-redelivered",),
+        1,
+    ),
+    Threshold(
         "consumer-undecided-redeliveries",
         3,
         "redeliveries",
@@ -120,14 +136,8 @@ THRESHOLDS = (
 TIMES_MAX = 33
 """Latest requests whose times are kept to find a period."""
 
-PERIOD_MIN = 5
-"""Least number of intervals from which a period is derived."""
-
 REPEATED_MAX = 1_000
 """Redelivered entries of a consumer whose deliveries are counted until they are acknowledged."""
-
-TOPICS_MAX = 1_000
-"""Dead letter topics counted on one connection."""
 
 
 class RedeliveryState(ConsumerState):
@@ -145,6 +155,8 @@ class RedeliveryState(ConsumerState):
     """Times of the latest requests, in nanoseconds."""
     deliveries: int = 0
     redelivered: int = 0
+    came_again: int = 0
+    """Entries that came again once or more."""
     highest: int = 0
     """Largest redelivery count, with the message that has it and its delivery."""
     highest_id: Position = (-1, -1)
@@ -173,23 +185,12 @@ class RedeliveryState(ConsumerState):
             self.window_deliveries = self.window_redelivered = self.window_requests = 0
 
 
-class DeadLetters(msgspec.Struct):
-    """Messages moved to one dead letter topic."""
-
-    frames: list[Where]
-    """First SENDs."""
-    origin: str | None
-    """Topic from which they came."""
-    count: int = 0
-
-
 class RedeliveryRule(ConsumerRule[RedeliveryState]):
     """Rule about redeliveries and dead letters of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, RedeliveryState)
-        self._dead_letters: dict[str, DeadLetters] = {}
-        """Dead letters by topic."""
+        self._dead_letters = DeadLetters(context)
         self._replays = Replays(context)
         self._retries = Retries(context)
         self._repeats = False
@@ -205,6 +206,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             self._report_storm(consumer, deciding)
         elif ending and not consumer.reported:
             self._report_undecided(consumer)
+            self._report_most(consumer)
         if ending and consumer.all_requests:
             times = "once" if consumer.all_count == 1 else f"{consumer.all_count} times"
             text = f"{consumer.title} requested redelivery of all its unacknowledged messages {times}."
@@ -238,7 +240,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if len(often) < max(thresholds["redelivery-storm-nothing-done-messages"], consumer.deliveries - consumer.redelivered):
             return False
         since = min(times[0] for times in often)
-        goes_on = not self.open or self.context.last.time - since > self._window_ns or _is_regular(consumer.times)
+        goes_on = not self.open or self.context.last.time - since > self._window_ns or is_regular(consumer.times)
         return goes_on and not may_lack(self.context, since, self.context.last.time)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
@@ -246,12 +248,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         super().end(row, last)
         self._replays.report()
         self._retries.report()
-        for topic, letters in self._dead_letters.items():
-            origin = f" from {letters.origin}" if letters.origin else ""
-            text = f"{plural(letters.count, 'message')}{origin} went to the dead letter topic {topic}."
-            names = [where.name for where in letters.frames]
-            evidence = {"frames": names, "topic": topic, "origin": letters.origin, "count": letters.count}
-            self.context.report("dead-lettered", letters.frames[0], text, evidence)
+        self._dead_letters.report()
 
     def _message(self, row: FrameRow) -> None:
         consumer = self.find_or_add(row)
@@ -272,6 +269,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if redeliveries <= 0:
             return
         consumer.redelivered += 1
+        consumer.came_again += redeliveries == 1
         consumer.window_redelivered += 1
         if redeliveries > consumer.highest:
             consumer.highest, consumer.highest_at, consumer.highest_id = redeliveries, where_of(row), position
@@ -363,20 +361,34 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         rest = "; a longer capture would show whether it goes on" if self.open else " before it ended"
         self.context.report("consumer-undecided", where, f"{text}{rest}.", evidence)
 
+    def _report_most(self, consumer: RedeliveryState) -> None:
+        """Report a consumer whose client asked again for most of what it got, though in the end it was acknowledged."""
+        first, limit = consumer.deliveries - consumer.redelivered, "most-redelivered-entries"
+        if consumer.came_again < max(self.context.thresholds[limit], first / 2) or not consumer.requests:
+            return
+        asked_for = consumer.times[-1] - consumer.requests[0].time
+        if asked_for <= self._window_ns:
+            return
+        asked = f"its client asked {plural(consumer.request_count, 'time')} in {duration(asked_for)}"
+        text = self.sentence(f"{consumer.title} got {consumer.came_again} of its {first} entries again: {asked}")
+        evidence = {
+            "frames": frame_names(request.name for request in consumer.requests),
+            **consumer.evidence,
+            "entries": first,
+            "came_again": consumer.came_again,
+            "requests": consumer.request_count,
+            **self.context.thresholds.evidence(limit),
+        }
+        self.context.report("most-redelivered", consumer.requests[0], text, evidence)
+
     def _send(self, row: FrameRow) -> None:
-        metadata, topic = row.metadata or {}, row.topic or ""
-        if not (pairs := metadata.get("properties")) and not topic.endswith("-DLQ"):
+        metadata = row.metadata or {}
+        if not (pairs := metadata.get("properties")) and not (row.topic or "").endswith("-DLQ"):
             return
         properties = {pair.get("key"): pair.get("value") for pair in pairs or ()}
         if "deliver_at_time" in metadata:
             self._retries.note(row, properties)
-        # A message that is to be retried has the same properties, and a time of delivery.
-        moved = "REAL_TOPIC" in properties and "ORIGIN_MESSAGE_ID" in properties and "deliver_at_time" not in metadata
-        if not (moved or topic.endswith("-DLQ")) or (topic not in self._dead_letters and len(self._dead_letters) >= TOPICS_MAX):
-            return
-        letters = self._dead_letters.setdefault(topic, DeadLetters([], properties.get("REAL_TOPIC")))
-        letters.count += 1
-        add_sample(letters.frames, where_of(row))
+        self._dead_letters.note(row, properties)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Pass over the SENDs that are no dead letters; see `ConnectionRule.batch`."""
@@ -421,25 +433,3 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         "SEEK": _seek,
         "SEND": _send,
     }
-
-
-def _intervals(times: Iterable[int]) -> list[int]:
-    return [after - before for before, after in pairwise(times)]
-
-
-def _is_regular(times: Iterable[int]) -> bool:
-    """Return True when the first few requests came at equal intervals, as those of an ack timeout do."""
-    intervals = _intervals(times)
-    return len(intervals) > 1 and 5 * (max(intervals) - min(intervals)) <= max(intervals)
-
-
-def period_of(times: Iterable[int]) -> int | None:
-    """Return the nanoseconds between requests when most come at equal intervals, as those of an ack timeout do."""
-    intervals = _intervals(times)
-    if len(intervals) < PERIOD_MIN:
-        return None
-    from statistics import median  # noqa: PLC0415 - with fractions and random 2 ms of every diagnosis
-
-    middle = int(median(intervals))
-    regular = sum(abs(interval - middle) * 5 <= middle for interval in intervals)
-    return middle if middle > 0 and regular * 5 >= len(intervals) * 4 else None

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.protocols.pulsar.rules.redelivery import period_of
+from pulsarscope.protocols.pulsar.rules.request_periods import period_of
 from tests.places import CAPTURES
 from tests.scenarios import Conversation
-from tests.scenarios.commands import TOPIC, created, delivery, flow, producer, receipt, redeliver, send
+from tests.scenarios.commands import TOPIC, ack, created, delivery, flow, producer, receipt, redeliver, send
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
@@ -46,6 +46,36 @@ def test_a_failover_that_brings_many_once_is_none(tmp_path: Path) -> None:
     diagnosis = diagnose(tmp_path, talk)
     assert "redelivery-storm" not in diagnosis.codes
     assert "redeliver-all" in diagnosis.codes
+
+
+def worked_on(messages: int, *, fail: int, pause: int = 12) -> Conversation:
+    """A consumer to which `fail` of its messages come again once at its client's request, before it acknowledges them."""
+    talk = subscribed(connected(), kind="Shared").client(flow(1000)).server(*[delivery(entry) for entry in range(messages)])
+    for entry in range(messages):
+        talk.wait(pause * SECOND)
+        if entry < fail:
+            talk.client(redeliver(entry)).server(delivery(entry, again=1)).wait(SECOND)
+        talk.client(ack(entry))
+    return talk
+
+
+@pytest.mark.parametrize(("messages", "fail"), [(4, 4), (10, 5), (40, 30)])
+def test_most_messages_come_again_as_with_an_ack_timeout_that_is_too_short(tmp_path: Path, messages: int, fail: int) -> None:
+    row, evidence = diagnose(tmp_path, worked_on(messages, fail=fail).close()).only("most-redelivered")
+    assert row.severity == "note"
+    assert (evidence["entries"], evidence["came_again"], evidence["requests"]) == (messages, fail, fail)
+    assert f"got {fail} of its {messages} entries again: its client asked {fail} times in" in row.text
+
+
+@pytest.mark.parametrize(
+    ("messages", "fail", "pause"), [(3, 3, 12), (10, 4, 12), (5, 5, 1), (8, 0, 12)], ids=["few", "less than half", "soon over", "none"]
+)
+def test_a_few_messages_may_come_again(tmp_path: Path, messages: int, fail: int, pause: int) -> None:
+    assert "most-redelivered" not in diagnose(tmp_path, worked_on(messages, fail=fail, pause=pause).close()).codes
+
+
+def test_a_storm_is_not_also_called_most_redelivered(tmp_path: Path) -> None:
+    assert "most-redelivered" not in diagnose(tmp_path, repeated(25)).codes
 
 
 def test_a_consumer_that_did_not_ask_is_not_blamed(tmp_path: Path) -> None:
