@@ -21,7 +21,7 @@ from pulsarscope.dissect.session import SessionSettings
 from pulsarscope.engine.column_rows import opens_messages, ordered_rows_type, steps_in_rows
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.ordering import LOCATED, REPORTED, RowKey, in_order, in_stretches
+from pulsarscope.engine.ordering import LOCATED, RowKey, in_order, in_stretches
 from pulsarscope.engine.resting import RestingConnections
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
 from pulsarscope.engine.short_connections import ShortConnections
@@ -342,18 +342,19 @@ class Engine:
     def _advance(self, events: Sequence[ConnectionEvents], file_findings: list[FindingRow]) -> Iterator[RowBatch]:
         """Give the rows of a block: in one batch, unless they are too many or hold too much payload."""
         index_of, steps, findings = self._timelines.steps(self._selected(events), MEMORY_MAX_BYTES - self._assembler.buffered_bytes)
-        located: list[tuple[RowKey, Any]] = [((LOCATED, index_of[name]), row) for name, row in findings]
-        if self._rules is not None:  # the rules know them before the rows that they are about
-            self._rules.phase = REPORTED
-            self._rules.feed([*file_findings, *(row for _, row in located)])
+        located: list[tuple[RowKey, Any]] = [((LOCATED, index_of[name]), row) for name, row, _ in findings]
+        if self._rules is not None:
+            self._rules.begin_part(findings)
         if self._first:
             located[:0] = [(_OF_FILES, row) for row in file_findings]
         rows: list[Any] = []
         keys: Sequence[RowKey] = ()
-        for piece in self._timelines.rows(steps, index_of, keyed=self._select is not None):
+        for piece in self._timelines.rows(steps, index_of, keyed=self._select is not None or bool(findings)):
             if rows:
                 yield self._batch(rows, keys)
             rows, keys = self._evaluated(*piece)
+        if self._rules is not None:
+            self._rules.end_part(file_findings)
         if found := [*located, *self._reported()]:
             rows += [row for _, row in found]
             keys = [*keys, *(key for key, _ in found)]
@@ -363,15 +364,14 @@ class Engine:
         """Give the rows of connections that end, or are written, with a file or with the run; each with what the rules report of it."""
         index_of, steps, findings = self._timelines.steps(self._selected(events), MEMORY_MAX_BYTES - self._assembler.buffered_bytes)
         if self._rules is not None:
-            self._rules.phase = 0
-            self._rules.feed([row for _, row in findings])
+            self._rules.begin_part(findings, ends=True)
         if self._timelines.in_columns and self._rules is not None:
             steps = [*steps_in_rows(steps, self._timelines.settings[None].kept())]  # the rules report of one connection after the other
         elif self._timelines.in_columns:
             for stretch in in_stretches(steps, STEPS_TOGETHER):
                 for part, _ in self._timelines.rows(stretch, index_of, keyed=False):
                     yield self._batch(self._evaluated(part, ())[0])
-            yield self._batch([row for _, row in findings])
+            yield self._batch([row for _, row, _ in findings])
             return
         rows: list[Any] = []
         keys: list[RowKey] = []
@@ -388,8 +388,8 @@ class Engine:
                     yield self._batch(rows[: self._rows_max], keys[: self._rows_max])
                     del rows[: self._rows_max], keys[: self._rows_max]
                     payload_bytes = 0
-        rows += [row for _, row in findings]
-        keys += [(LOCATED, index_of[name]) for name, _ in findings]
+        rows += [row for _, row, _ in findings]
+        keys += [(LOCATED, index_of[name]) for name, _, _ in findings]
         yield self._batch(rows, keys)
 
     def _selected(self, events: Sequence[ConnectionEvents]) -> Iterable[tuple[int, ConnectionEvents]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
@@ -15,14 +16,15 @@ from pulsarscope.dissect.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.rules import UNREAD, Fact, KeyRule, PackedFact, ReportFinding, RuleFact, UndecidedFacts, Where, where_of
 from pulsarscope.engine.column_rows import OrderedKeys
 from pulsarscope.engine.connection_rules import Calls, ConnectionRules, Order, make_rule_set
+from pulsarscope.engine.expected_findings import ExpectedFindings, Located
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.ordering import RowKey
+from pulsarscope.engine.ordering import REPORTED, RowKey
 from pulsarscope.engine.packed_facts import unpack
 from pulsarscope.engine.row_batch import Closed, KeyedFact, PackedFacts
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
-from pulsarscope.model.ordered_rows import others, split
+from pulsarscope.model.ordered_rows import split
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, finding_row
 
 EmitFact = Callable[[str, str, Fact], None]
@@ -108,6 +110,9 @@ class RuleEngine:
         self._keys_made = 0
         self._brought: list[tuple[Order, Callable[..., object] | None, Any]] = []
         """Effects of the rows at hand: who takes each, and its values; None: it is a packed fact."""
+        self._expected = ExpectedFindings()
+        self._ended: set[str] = set()
+        """Connections that have ended in the part at hand: what is found behind their ends is nothing to rules."""
         self._undecided: list[tuple[int, str, UndecidedFacts]] = []
         """Facts that they have brought about, which bring no finding on their own, with the position and the name of their rule."""
         keys = {
@@ -197,6 +202,36 @@ class RuleEngine:
         key = key or self.key
         return (key[0] | self.phase, key[1], number) if len(key) == 2 else (*key, number)
 
+    def begin_part(self, found: Iterable[Located], *, ends: bool = False) -> None:
+        """Take what layers below say of connections in a part. Its rows follow in any number of feeds, with keys if anything is said.
+
+        `ends`: the part has nothing but the ends of connections, which know all.
+        """
+        self.phase = 0 if ends else REPORTED
+        self._ended.clear()
+        given_up = []
+        for each in found:
+            if type(each.row) is not FindingRow:
+                given_up.append(each.row)
+            elif ends:
+                self._note(each.row)
+            else:
+                self._expected.add(each)
+        if given_up:
+            self.feed(given_up)
+
+    def end_part(self, of_files: Sequence[FindingRow]) -> None:
+        """Take the findings behind all rows of a part; those of whole files, which hold from their ends on, are among them."""
+        for row in [*self._expected.rest(), *of_files]:
+            self._note(row)
+
+    def _note(self, row: FindingRow) -> None:
+        """Let rules know of a finding of the layers below."""
+        if row.connection is None:
+            self.lost = self.lost or row.code in LOSS_CODES
+        elif (rules := self._rules_of(row.connection)) is not None:
+            rules.add_finding(row)
+
     def feed(self, rows: Sequence[Any], keys: Iterable[RowKey] = ()) -> None:
         """Run the rules over rows, which may have keys: those of the findings and facts that they bring about begin like them.
 
@@ -205,41 +240,45 @@ class RuleEngine:
         if len(rows) == 1 and type(rows[0]) is ConnectionRow:  # no rule hears of it: connections end with `Closed`
             self.key = next(iter(keys), (0, 0))
             return
+        keys = keys if isinstance(keys, Sequence) else [*keys]
         ordered, following = split(rows)
-        # Findings of the layers below come behind the rows, maybe behind the end, of the connection that they are about.
-        for row in [row for row in others(rows) if type(row) is FindingRow]:
-            rules = self._rules_of(row.connection)
-            if rules is not None:
-                rules.add_finding(row)
-            elif row.connection is None:
-                self.lost = self.lost or row.code in LOSS_CODES
         if ordered is None:
-            self._hand_out(enumerate(rows))
+            self._hand_out(enumerate(rows), keys)
         else:
             for connection, parts in ordered.stretches(STRETCH_MIN):
                 for part in parts:
                     if isinstance(part, tuple):
-                        self._hand_out(zip(part[1], part[0], strict=True))
+                        self._hand_out(zip(part[1], part[0], strict=True), keys)
+                    elif connection in self._expected:
+                        of_part, positions = part.rows()
+                        self._hand_out(zip(positions, of_part, strict=True), keys)
                     elif (rules := self._rules_of(connection)) is not None:
                         rules.handle_columns(part)
-            self._hand_out(enumerate(following, 2 * len(ordered)))
-        self._give(keys if isinstance(keys, Sequence) else [*keys], len(rows))
+            self._hand_out(enumerate(following, 2 * len(ordered)), keys)
+        self._give(keys, len(rows))
 
-    def _hand_out(self, rows: Iterable[tuple[int, Any]]) -> None:
+    def _hand_out(self, rows: Iterable[tuple[int, Any]], keys: Sequence[RowKey]) -> None:
         """Hand rows, each with its position, to the rules of their connections."""
         waiting: dict[str, _Waiting] = {}
-        name, of_connection = None, None
+        name, of_connection, expected = None, None, False
         for position, row in rows:
             kind = type(row)
             if kind is not FrameRow and kind is not ExchangeRow and kind is not MessageRow and not isinstance(row, FrameRow):
                 if kind is Closed:
-                    self._close(row, position, waiting)
+                    self._close(row, position, keys, waiting)
                     name = of_connection = None
                 elif kind is AnchorRow:
                     self._add_anchor(row, position)
+                elif kind is FindingRow:
+                    if (earlier := waiting.pop(row.connection or "", None)) is not None:
+                        earlier.handle()
+                    self._note(row)
+                    name = of_connection = None
                 continue
-            if row.connection != name:
+            if row.connection != name or expected:
                 name = row.connection
+                if expected := name in self._expected:
+                    self._reach(name or "", position, keys, waiting)
                 if (of_connection := waiting.get(name or "")) is None and (rules := self._rules_of(name)) is not None:
                     of_connection = waiting[name or ""] = _Waiting(rules, [], [], [])
             if of_connection is not None:
@@ -254,14 +293,26 @@ class RuleEngine:
         for of_connection in waiting.values():
             of_connection.handle()
 
-    def _close(self, closed: Closed, position: int, waiting: dict[str, _Waiting]) -> None:
+    def _reach(self, name: str, position: int, keys: Sequence[RowKey], waiting: dict[str, _Waiting]) -> None:
+        """Let the rules of a connection know what was found up to the row at a position, behind its rows before that."""
+        if found := self._expected.due(name, keys[position][0] if keys else sys.maxsize):
+            if (of_connection := waiting.pop(name, None)) is not None:
+                of_connection.handle()
+            for row in found:
+                self._note(row)
+
+    def _close(self, closed: Closed, position: int, keys: Sequence[RowKey], waiting: dict[str, _Waiting]) -> None:
         """End the rules of a connection, behind its rows."""
         name = closed.row.connection or ""
+        if name in self._expected:
+            self._reach(name, position, keys, waiting)
+            self._expected.drop(name)
         if (of_connection := waiting.pop(name, None)) is not None:
             of_connection.handle()
         if (ended := self.connections.pop(name, None)) is not None:
             ended.closing = closed.closing
             ended.end(closed.row, position)
+            self._ended.add(name)
         else:
             self._brought += [((position, 0), self.emit_fact, fact) for fact in self._unread(closed.row)]
 
@@ -379,7 +430,7 @@ class RuleEngine:
     def _rules_of(self, name: str | None) -> ConnectionRules | None:
         """Return the rules of a connection, if it has a dissector."""
         rules = self.connections.get(name or "")
-        if rules is None and name is not None and name in self._dissector_of:
+        if rules is None and name is not None and name in self._dissector_of and name not in self._ended:
             rules = self.connections[name] = ConnectionRules(name, self._endpoints[name], self, self.rule_sets[self._dissector_of[name]])
         return rules
 

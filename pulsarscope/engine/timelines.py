@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, islice, repeat
 from typing import Any, TypeVar
@@ -15,15 +15,16 @@ from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.frames import FrameBatch
 from pulsarscope.engine.column_rows import OrderedKeys, have_many_messages, ordered_rows_type, rows_in_columns, steps_in_rows
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
+from pulsarscope.engine.expected_findings import Located
 from pulsarscope.engine.ledger import Ledger
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import RowKey, Step, in_order, orders_of, spread
 from pulsarscope.engine.plain_connection import PlainConnection, PlainEnd
 from pulsarscope.engine.row_batch import Closed
-from pulsarscope.model.findings import CAPTURE_CODES
+from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import MEMORY_MAX_BYTES, WAITING_MAX_BYTES
-from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame, RowList, finding_row, row_type
+from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow, RawFrame, RowList, finding_row, row_type
 from pulsarscope.tcp import ConnectionEvents
 from pulsarscope.tcp.connection import ClosedConnection, Connection
 
@@ -35,6 +36,7 @@ LARGE_FRAME_PACKETS = 8
 
 _BEHIND = 1 << 60
 """Position of connections of which a part brought nothing."""
+
 
 KeyedRows = tuple[list[Any], list[RowKey]]
 """Rows, and their keys, if they have any."""
@@ -135,8 +137,8 @@ class Timelines:
 
     def steps(
         self, events: Iterable[tuple[int, ConnectionEvents]], memory: int = MEMORY_MAX_BYTES
-    ) -> tuple[dict[str, int], list[Step], list[tuple[str, FindingRow]]]:
-        """Return positions of connections by name, what they have to do, and findings about them, each with the name.
+    ) -> tuple[dict[str, int], list[Step], list[Located]]:
+        """Return positions of connections by name, what they have to do, and findings about them.
 
         `events` come with their positions among those of the part. `memory`: bytes left for what waits.
         """
@@ -150,7 +152,7 @@ class Timelines:
         self._added.clear()
         self._ended += self._added_ended
         self._added_ended.clear()
-        findings: list[tuple[str, FindingRow]] = []
+        findings: list[Located] = []
         for index, event in events:
             name = event.name
             timeline = self.table.get(name)
@@ -163,8 +165,7 @@ class Timelines:
             if isinstance(timeline, EndedTimeline):
                 if event.finished:
                     steps.append((event.of.last_at, name, None))
-                if found := timeline.findings(event.findings):
-                    findings += [(name, finding_row(finding, timeline.source, timeline.dissector)) for finding in found]
+                findings += _located(name, timeline, event.findings)
                 continue
             connection = event.connection
             if timeline is None:
@@ -188,11 +189,10 @@ class Timelines:
                 self._ledger.note(name, 0)
             else:
                 self._touched.append((name, timeline))
-            if found := timeline.findings(event.findings):
-                findings += [(name, finding_row(finding, timeline.source, timeline.dissector)) for finding in found]
+            findings += _located(name, timeline, event.findings)
         if self._ledger.total > (memory := min(memory, WAITING_MAX_BYTES)):
             findings += self._make_room(memory, index_of, steps)
-            findings.sort(key=lambda located: index_of[located[0]])
+            findings.sort(key=lambda located: index_of[located.connection])
         return index_of, steps, findings
 
     def has_few_frames(self, packets: int) -> bool:
@@ -237,8 +237,8 @@ class Timelines:
         rows_in_columns(steps, self._ordered_rows, self.observe_columns, self.carry_out)
         self._added, self._added_ended = added, ended
 
-    def _make_room(self, memory: int, index_of: dict[str, int], steps: list[Step]) -> Iterator[tuple[str, Any]]:
-        """Let the longest-waiting connections go until the waiting bytes are `memory`; give the rows, each with the name."""
+    def _make_room(self, memory: int, index_of: dict[str, int], steps: list[Step]) -> Iterator[Located]:
+        """Let the longest-waiting connections go until the waiting bytes are `memory`; give the rows."""
         while (total := self._ledger.total) > max(memory, 0):
             name = self._ledger.longest_waiting()
             self._ledger.note(name, 0)
@@ -256,8 +256,10 @@ class Timelines:
             )
             place = {"file": connection.last_file, "packet": connection.last_packet, "time": connection.last_time}
             finding = CAPTURE_CODES["memory-cap"].at(text, {"bytes": total, "freed": size}, **place, connection=name)
-            yield name, finding_row(finding, timeline.source, timeline.dissector)
-            yield from ((name, row) for row in rows if not isinstance(row, RawFrame) and row.kind in self._options.records)
+            order = connection.last_at
+            yield Located(name, finding_row(finding, timeline.source, timeline.dissector), order)
+            given = (row for row in rows if not isinstance(row, RawFrame) and row.kind in self._options.records)
+            yield from (Located(name, row, order) for row in given)
 
     def place(self, row: FrameRow) -> tuple[int, int]:
         """Return where the bytes of a frame of the latest part lie in its stream: start and end; see `Timeline.place`."""
@@ -411,3 +413,9 @@ class Timelines:
         for name in self._ended:
             self.recognised.pop(name, None)
         self._ended.clear()
+
+
+def _located(name: str, timeline: Timeline | EndedTimeline, found: Sequence[Finding]) -> Iterator[Located]:
+    """Give the findings to report of those about a connection."""
+    for finding in timeline.findings(found):
+        yield Located(name, finding_row(finding, timeline.source, timeline.dissector), finding.order)

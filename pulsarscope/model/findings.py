@@ -62,6 +62,8 @@ class Finding(msgspec.Struct, gc=False):
     sub: int | None = None
     time: int | None = None
     connection: str | None = None
+    order: int = 0
+    """Order of the packet that showed it, see `FILE_SHIFT`; 0: it was known before all others."""
 
     @property
     def advice(self) -> str:

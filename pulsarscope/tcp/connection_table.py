@@ -366,8 +366,8 @@ class ConnectionTable:
             if events.log:
                 events.log.sort(key=_moment_of)
                 events.findings = tuple(row for _, row in events.log)
-                for row in events.findings:
-                    row.connection = connection.name
+                for packet, row in events.log:
+                    row.connection, row.order = connection.name, events.file << FILE_SHIFT | packet
             for stream in connection.streams:
                 self._comparable_bytes += stream.end_block(self._generation, file, last_packet, keep=not connection.ended)
                 if stream.generation == self._generation:

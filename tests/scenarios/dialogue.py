@@ -201,11 +201,11 @@ class RuleDialogue(_FrameSteps):
         return self
 
     def close(self, on: str = "0:1", *findings: FindingRow) -> RuleDialogue:
-        """End a connection; the findings stand behind its row."""
-        rows: list[Any] = []
+        """End a connection, about which TCP's layer has these findings by then."""
+        rows: list[Any] = [*findings]
         self._sessions.pop(on).finish(rows)
         rows.append(Closed(ConnectionRow(None, 0, 1, None, START_NS, on, start=START_NS, end=self.time)))
-        self._take([*rows, *findings])
+        self._take(rows)
         return self
 
     def end(self) -> list[FindingRow]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.exchange_thresholds import SLOW_EXCHANGE, UNANSWERED, UNANSWERED_OPEN
 from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules import departures, holders, lookups, schemas
@@ -108,11 +111,25 @@ _OPENING = frozenset({"PRODUCER", "SUBSCRIBE"})
 REQUESTS_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
 
+_NONE: deque[tuple[ExchangeRow, int, str]] = deque(maxlen=0)
+"""No slow exchanges: one object for very many connections."""
+
 
 class RequestRule(ConnectionRule):
     """Rule about the requests of one connection."""
 
-    __slots__ = ("_answered_at", "_burst", "_context", "_opening", "_probes", "_queued", "_slow_until", "_unanswered", "_unrequested")
+    __slots__ = (
+        "_answered_at",
+        "_burst",
+        "_context",
+        "_doubtful",
+        "_opening",
+        "_probes",
+        "_queued",
+        "_slow_until",
+        "_unanswered",
+        "_unrequested",
+    )
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -122,6 +139,8 @@ class RequestRule(ConnectionRule):
         """Waiting PRODUCERs and SUBSCRIBEs, and their number since there were none."""
         self._slow_until = 0
         """Time of the answer to the latest ACK that was reported as slow."""
+        self._doubtful: deque[tuple[ExchangeRow, int, str]] = _NONE
+        """Slow exchanges, each with its latency and limit, that are none if the capture lacks the request: holes are known later."""
         self._unanswered: list[tuple[Where, str, str]] | None = None
         """Place, command and title of unanswered requests."""
         self._unrequested: dict[str, tuple[int, Where, int]] = NOTHING
@@ -174,6 +193,8 @@ class RequestRule(ConnectionRule):
         self._context.report(code, where, with_advice(text, row.request, row.error), evidence)
 
     def _exchange(self, row: ExchangeRow) -> None:
+        if self._doubtful:
+            self._settle(row.time - HOLE_NANOSECONDS_MAX)
         self._refusal(row)
         self._ping(row)
         if row.status == "unrequested":
@@ -193,8 +214,14 @@ class RequestRule(ConnectionRule):
             self._unanswered = self._unanswered or []
             if len(self._unanswered) < REQUESTS_MAX:
                 self._unanswered.append((where, row.request or "", _title(row)))
-        if row.latency_ns is not None and is_slow and not self._may_answer_another(row, row.latency_ns):
-            self._report_slow(row, row.latency_ns, limit)
+        if row.latency_ns is not None and is_slow:
+            if not (row.response in _TO_ANY or row.request == "AUTH_CHALLENGE"):
+                self._report_slow(row, row.latency_ns, limit)
+                return
+            if len(self._doubtful) >= REQUESTS_MAX:
+                self._settle()
+            self._doubtful = self._doubtful or deque()
+            self._doubtful.append((row, row.latency_ns, limit))
 
     def _report_slow(self, row: ExchangeRow, latency_ns: int, limit: str) -> None:
         where = where_of(row)
@@ -206,15 +233,20 @@ class RequestRule(ConnectionRule):
         """Return how many nanoseconds longer a PRODUCER or SUBSCRIBE may take because others wait with it."""
         return max(self._burst - 1, 0) * self._context.thresholds.ns("slow-exchange-open-seconds")
 
-    def _may_answer_another(self, row: ExchangeRow, latency_ns: int) -> bool:
-        """Return True for a response that fits any kind of request, or has no number, when the capture may lack another request.
+    def _settle(self, until: float = inf) -> None:
+        """Report slow exchanges that were answered up to a time, unless the capture may lack another request.
 
-        Some clients number each kind of request separately.
+        Their responses fit any kind of request, which some clients number separately, or have no number.
         """
-        return (row.response in _TO_ANY or row.request == "AUTH_CHALLENGE") and may_lack(self._context, row.time, row.time + latency_ns)
+        doubtful = self._doubtful
+        while doubtful and doubtful[0][0].time + doubtful[0][1] <= until:
+            row, latency_ns, limit = doubtful.popleft()
+            if not may_lack(self._context, row.time, row.time + latency_ns):
+                self._report_slow(row, latency_ns, limit)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Report unrequested responses and unanswered requests."""
+        """Report unrequested responses, unanswered requests, and what was in doubt."""
+        self._settle()
         thresholds = self._context.thresholds
         for response, (count, first, latest) in self._unrequested.items():
             if row.opened == "midstream" and latest - row.start < thresholds.ns("response-unrequested-attached-seconds"):

@@ -1,0 +1,148 @@
+"""A verdict does not depend on where blocks end: rules know a gap from the packet on that shows it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+from typing import ClassVar
+
+import pytest
+
+from pulsarscope.dissect.dissector_rules import Rules
+from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.engine.expected_findings import ExpectedFindings, Located
+from pulsarscope.engine.options import Options
+from pulsarscope.engine.parallel import run
+from pulsarscope.model.findings import SESSION, TCP_CODES
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, finding_row
+from pulsarscope.protocols.pulsar.dissector import PulsarDissector
+from tests.scenarios.both_readers import blocks_of, reader, rows_of
+from tests.scenarios.capture_bytes import Pcapng
+from tests.scenarios.capturefile import Packet, write_pcap
+from tests.scenarios.commands import PING, PONG, created, producer, receipt, send
+from tests.scenarios.connections import connected
+from tests.scenarios.dialogue import dissector_with
+
+
+class Knowing(ConnectionRule):
+    """Tells of each frame, and of the end, what is known of lost bytes."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+
+    def _tell(self, row: FrameRow) -> None:
+        self._say(where_of(row))
+
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        self._say(last)
+
+    def _say(self, where: Where) -> None:
+        gaps = len(self._context.reported("stream-gap"))
+        self._context.report("known", where, f"{where.name} {self._context.lost} {gaps}", {})
+
+    frames: ClassVar[Handlers] = {"*": _tell}
+
+
+def located(connection: str, order: int) -> Located:
+    return Located(connection, finding_row(TCP_CODES["stream-gap"].at(str(order), {}), None), order)
+
+
+def test_findings_are_known_from_their_order_on() -> None:
+    expected = ExpectedFindings()
+    for found in (located("a", 3), located("a", 5), located("b", 4), located("a", 5)):
+        expected.add(found)
+    assert [row.text for row in expected.due("a", 2)] == []
+    assert [row.text for row in expected.due("a", 4)] == ["3"]
+    assert "a" in expected
+    assert [row.text for row in expected.due("a", 5)] == ["5", "5"]
+    assert "a" not in expected
+    assert [row.text for row in expected.rest()] == ["4"]
+    assert expected.rest() == []
+
+
+def test_an_ended_connection_expects_nothing() -> None:
+    expected = ExpectedFindings()
+    expected.add(located("a", 3))
+    expected.drop("a")
+    assert "a" not in expected
+    assert expected.due("a", 9) == expected.rest() == []
+
+
+def with_drops(packets: list[Packet], drops: int) -> bytes:
+    """A capture that says at its end that it lacks packets."""
+    made = Pcapng("<")
+    each = (made.packet(packet.data, ticks=packet.time_ns // 1000) for packet in packets)
+    return made.section() + made.interface() + b"".join(each) + made.statistics(made.count(5, drops))
+
+
+CODES = {"known": SESSION.note("known", "A frame.", "Nothing.")}
+
+
+def make_knowing(*, show_secrets: bool = False) -> tuple[PulsarDissector]:  # noqa: ARG001 - as others are called
+    return (dissector_with(Rules(CODES, (Knowing,)), "pulsar"),)
+
+
+def known(paths: list[Path], jobs: int = 1, *, columns: bool = False) -> list[str]:
+    """What the rule tells, in order of the frames."""
+    kinds = frozenset({"finding", "connection"})
+    options = Options(kinds, rules=True, columns=columns, dissectors=make_knowing)
+    rows = [row for batch in run([*map(str, paths)], options, jobs) for row in rows_of(batch.rows)]
+    return sorted(row.text or "" for row in rows if isinstance(row, FindingRow) and row.code == "known")
+
+
+def talk(seed: int) -> list[Packet]:
+    """Two connections that publish, with packets that the capture lacks; one may end before its capture does."""
+    random = Random(seed)  # noqa: S311 - repeatable
+    packets: list[Packet] = []
+    for port in (41000, 42000):
+        made = connected(port).client(producer(1, "p", 2)).server(created("p", 2))
+        for number in range(random.randint(10, 60)):
+            if random.random() < 0.06:
+                made.lose(random.choice(("client", "server")), 50)
+            made.client(send(1, number)).server(receipt(1, number, entry=number))
+        if random.random() < 0.5:
+            made.close()
+        packets += made.packets[5 * (random.random() < 0.3) :]
+    return sorted(packets, key=lambda packet: packet.time_ns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_known_does_not_depend_on_where_blocks_end(tmp_path: Path, seed: int) -> None:
+    path = write_pcap(tmp_path / "a.pcap", talk(seed))
+    with reader("off"):
+        expected = known([path])
+    assert any(" True " in text for text in expected)
+    for choice in ("off", "require") if find_spec("pulsarscope_native") else ("off",):
+        for size in (256, 1024, 4096, None):
+            with reader(choice), blocks_of(size):
+                assert known([path], columns=choice == "require") == expected, (choice, size)
+    with blocks_of(1024):
+        assert known([path], jobs=2) == expected
+
+
+def test_a_gap_is_not_known_before_it(tmp_path: Path) -> None:
+    made = connected(41000).client(PING).server(PONG).lose("server", 50)
+    for _ in range(300):
+        made.client(PING).server(PONG)
+    before, *_, after = known([write_pcap(tmp_path / "a.pcap", made.packets)])
+    found = known([write_pcap(tmp_path / "a.pcap", made.packets)])
+    assert " False 0" in before
+    assert " True 1" in after
+    assert {text.partition(" ")[2] for text in found} == {"False 0", "True 1"}
+
+
+@pytest.mark.parametrize("size", [None, 256])
+def test_packets_that_a_whole_file_lacks_are_known_from_its_end_on(tmp_path: Path, size: int | None) -> None:
+    made = connected(41000)
+    for _ in range(20):
+        made.client(PING).server(PONG)
+    half = len(made.packets) // 2
+    first, second = tmp_path / "1.pcapng", tmp_path / "2.pcapng"
+    first.write_bytes(with_drops(made.packets[:half], 3))
+    second.write_bytes(with_drops(made.packets[half:], 0))
+    with blocks_of(size):
+        found = known([first, second])
+    assert {text.split(" ")[1] for text in found if text.startswith("0:")} == {"False"}
+    assert {text.split(" ")[1] for text in found if text.startswith("1:")} == {"True"}
