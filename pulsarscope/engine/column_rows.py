@@ -40,19 +40,22 @@ def ordered_rows_type(options: Options, kinds: AbstractSet[str], evaluated: Abst
 
 
 def opens_messages(options: Options, kinds: AbstractSet[str]) -> bool:
-    """Return True when all that is asked for of frames are the messages in them, and these stay together: the compiled reader opens them.
+    """Return True when all that is asked for of frames are the messages in them, without payloads: the compiled reader opens them.
 
     `kinds` as before.
     """
     native, _ = load_native()
-    if native is None or not _keeps_messages(options):
+    if native is None or _looks_into_frames(options):
         return False
     return MessageRow.kind in kinds and kinds <= {MessageRow.kind, FindingRow.kind, ConnectionRow.kind, ANCHOR}
 
 
 def _keeps_messages(options: Options) -> bool:
-    looked_into = options.message_columns is not None or options.payload is not None or options.raw or options.places
-    return options.together and not looked_into
+    return options.together and options.message_columns is None and not _looks_into_frames(options)
+
+
+def _looks_into_frames(options: Options) -> bool:
+    return options.payload is not None or options.raw or options.places
 
 
 def have_many_messages(steps: Iterable[Step]) -> bool:

@@ -26,6 +26,20 @@ BESIDE = ("frame,message", "frame,exchange,message", "all")
 
 WITHOUT_FRAMES = ("exchange", "connection", "finding", "exchange,finding", "exchange,connection,finding")
 
+OF_MESSAGES = (
+    "quickstart.pcapng",
+    "compress-zlib.pcap",
+    "acks-batchindex.pcap",
+    "encrypted.pcap",
+    "java-schemas.pcap",
+    "java-chunk-interleaved.pcap.zst",
+    "lo-java-txn.pcap",
+    "proxy-keyshared.pcap",
+    "raw-checksum.pcap",
+    "mixed-pulsar-kafka.pcap",
+)
+"""Captures of batches and single messages, compressed, encrypted, in chunks, of schemas, on two legs, damaged, and of another protocol."""
+
 
 @pytest.fixture(autouse=True)
 def installed() -> None:
@@ -207,6 +221,22 @@ def test_times_that_jump_and_hostile_names_are_followed_as_by_the_reference(tmp_
     assert output("require", "decode", path) == output("off", "decode", path)
 
 
-def test_messages_are_those_of_the_reference(tmp_path: Path) -> None:
-    path = str(published(tmp_path))
-    assert output("require", "messages", path, "-f", "ndjson") == output("off", "messages", path, "-f", "ndjson")
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("-f", "ndjson"),
+        ("-f", "csv"),
+        ("-f", "json", "-Y", "sequence_id >= 0"),
+        ("-f", "ndjson", "--columns", "topic,payload_sha256,properties,ledger"),
+        ("-f", "csv", "--columns", "packet,producer_name,payload_size"),
+        ("-Y", 'topic contains "t"'),
+        ("--limit", "7"),
+        ("--tail", "7"),
+    ],
+)
+def test_messages_are_those_of_the_reference(tmp_path: Path, more: tuple[str, ...]) -> None:
+    for path in (published(tmp_path), *(CAPTURES / name for name in OF_MESSAGES)):
+        arguments = "messages", str(path), *more
+        expected = output("off", *arguments)
+        assert output("require", *arguments) == expected
+        assert expected[1].count(b"\n") > 1
