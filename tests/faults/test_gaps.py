@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import PING, PONG, ack, close_consumer, created, delivery, flow, producer, receipt, send
+from tests.scenarios.commands import BY_BROKER, PING, PONG, ack, close_consumer, created, delivery, flow, producer, receipt, send
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
@@ -164,14 +164,29 @@ def test_a_client_seen_from_one_side_until_its_reset_lacks_no_answers(tmp_path: 
     assert not UNANSWERED & codes
 
 
-@pytest.mark.parametrize(("length", "got"), [*product((61, 130), (10, 200))])
-def test_the_broker_side_alone_shows_no_consumer_that_acknowledges_nothing(length: int, got: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("length", "got", "unloaded"), [*product((61, 130), (10, 200), (False, True))])
+def test_the_broker_side_alone_shows_no_consumer_that_acknowledges_nothing(length: int, got: int, unloaded: bool, tmp_path: Path) -> None:
     talk = Conversation(acknowledge=False)
     for entry in range(got):
         talk.server(delivery(entry)).wait(length * SECOND // got)
+    if unloaded:
+        talk.server(close_consumer(request=BY_BROKER))
     codes = {row.code for row in findings_of(tmp_path, talk.server(PING))}
     assert "one-sided-capture" in codes
     assert "consumer-not-acking" not in codes
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["both sides", "broker alone"])
+def test_the_broker_side_alone_shows_no_consumer_without_permits(alone: bool, tmp_path: Path) -> None:
+    """Its client may have granted permits and acknowledged, and closed: the capture has nothing of it."""
+    talk, other = Conversation(acknowledge=not alone), Conversation(("10.0.0.1", 40001), acknowledge=not alone)
+    for entry in range(200):
+        other.server(receipt(1, entry, entry=entry)).wait(50 * MILLISECOND)
+        if entry < 100:
+            talk.server(delivery(entry)).wait(50 * MILLISECOND)
+    codes = {row.code for row in findings_of(tmp_path, talk, other)}
+    assert ("one-sided-capture" in codes) == alone
+    assert ("consumer-starved" in codes) != alone
 
 
 @pytest.mark.parametrize("before", [False, True])

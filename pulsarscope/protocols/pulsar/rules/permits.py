@@ -336,7 +336,8 @@ class PermitRule(ConsumerRule[PermitState]):
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Review all consumers, and emit what they passed over, unless the capture lacks bytes: that is known at the end."""
         super().end(row, last)
-        emit_resting(self.context, BACKLOG, self._unknown, row.end, is_open=self.open)
+        if not self.context.reported(ONE_SIDED):
+            emit_resting(self.context, BACKLOG, self._unknown, row.end, is_open=self.open)
         for since, where, values in self._skipped:
             if not may_lack(self.context, since, row.end, SERVER):
                 self.context.emit_fact(BACKLOG, values["topic"], where._replace(time=row.end), SKIPPED, values)

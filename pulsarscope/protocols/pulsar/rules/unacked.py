@@ -122,8 +122,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
             pace, held = consumer.pace, next(iter(consumer.entries.values())).where
             present = pace.mark(now, consumer.messages, consumer.acks)
             consumer.behind = report_slow(self.context, consumer, pace, present, consumer.turns.longest, held)
-        if not (ending or consumer.acks or consumer.subscription):
-            return  # of a client of which the capture may have nothing, as is known at the end
+        if not (consumer.acks or consumer.subscription) and (not ending or consumer.closed_by == SERVER):
+            return  # of a client of which the capture may have nothing, as is known at the end of the connection
         position, oldest = next(iter(consumer.entries.items()))
         age = now - oldest.where.time
         thresholds = self.context.thresholds
