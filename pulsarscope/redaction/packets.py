@@ -56,6 +56,9 @@ class RecognisedConnections(Protocol):
 class Redaction:
     """Redaction of a run's connections, in three steps: what may be selected, the frames, the packets."""
 
+    comment = COMMENT
+    """What the copy says about itself."""
+
     def __init__(self, key: bytes, run: AnyRun, file: BinaryIO) -> None:
         """Mask under a key; keep what packets are made of in a file."""
         self._names = MaskedNames(key)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from struct import Struct
 from sys import byteorder
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pulsarscope.model.flow import without_source
-from pulsarscope.model.masked_names import MaskedNames
+
+if TYPE_CHECKING:
+    from pulsarscope.model.masked_names import MaskedNames
 
 LINK_TYPE_RAW = 101
 """Packets begin with the IP header, as registered for pcap."""
