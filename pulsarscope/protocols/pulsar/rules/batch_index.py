@@ -49,7 +49,7 @@ INDEXES_MAX = 65_536
 
 AckedEntry = tuple[int, int, int, int, int]
 """An entry of which at least one message was acknowledged: file, packet, sub and time of its latest ACK, and the bitmap of the other
-messages. A plain tuple: a stream stores all of them after each batch."""
+messages. A plain tuple, one for all entries that an ACK acknowledges whole: a stream stores all of them after each batch."""
 
 AckedEntries = OrderedDict[Position, AckedEntry]
 """Acknowledged entries of a subscription by position, in the order of their ACKs."""
@@ -117,6 +117,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             return
         entries = self._acked.setdefault(key, OrderedDict())
         self._source, file, packet, sub, time, _ = where_of(row)
+        whole = file, packet, sub, time, 0
         is_cumulative = fields.get("ack_type") == "Cumulative"
         ids = fields.get("message_id") or ()
         for message_id, position in zip(ids, positions_of(ids), strict=True):
@@ -132,7 +133,8 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
                 continue  # other subscriptions fill the memory
             ack_set = message_id.get("ack_set")
             remaining = bitmap(ack_set) & (1 << INDEXES_MAX) - 1 if ack_set else 0
-            entries[position] = file, packet, sub, time, remaining if previous is None else remaining & previous[-1]
+            remaining = remaining if previous is None else remaining & previous[-1]
+            entries[position] = (file, packet, sub, time, remaining) if remaining else whole
 
     def _message(self, row: FrameRow) -> None:
         consumer, fields = self.find(row), row.fields or {}
