@@ -83,7 +83,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 43;
+const CONTRACT: u32 = 44;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -107,6 +107,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<reader::Reader>()?;
     module.add_class::<frames::Frames>()?;
     module.add_class::<messages::BatchReader>()?;
+    module.add_function(wrap_pyfunction!(messages::sha256_hex, module)?)?;
     module.add_class::<messages::MessageColumn>()?;
     module.add_class::<message_lines::MessageLines>()?;
     module.add_function(wrap_pyfunction!(message_text::message_text, module)?)?;

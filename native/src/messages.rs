@@ -266,6 +266,14 @@ impl BatchReader {
     }
 }
 
+/// Return the SHA-256 of bytes in hexadecimal digits.
+#[pyfunction]
+pub fn sha256_hex(data: &[u8]) -> String {
+    let mut digits = Vec::with_capacity(64);
+    json::digits(&Sha256::digest(data).into(), &mut digits);
+    String::from_utf8(digits).unwrap_or_default()
+}
+
 /// Return a payload that is not compressed (`size` is None), or by LZ4 to a size that is known; None if it is not of this size.
 fn decompressed<'a>(payload: &'a [u8], size: Option<usize>, room: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     let Some(size) = size else { return Some(payload) };

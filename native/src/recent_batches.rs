@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::kept_messages::{Batch, Message};
 use crate::tables::Range;
 
-/// Memory of those that are kept: as much as is sent before consumers that keep up have it. Four times as much saves nothing more.
-const KEPT_MAX_BYTES: usize = 4 << 20;
+/// Memory of those that are kept: as much as is sent before consumers that keep up have it. Twice as much saves nothing more.
+const KEPT_MAX_BYTES: usize = 2 << 20;
 /// Memory of the largest one that is kept.
 const BATCH_MAX_BYTES: usize = 1 << 20;
 

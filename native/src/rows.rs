@@ -24,6 +24,9 @@ use crate::places::FramePlaces;
 use crate::row_order::{Of, OrderedRows};
 use crate::timeline::{Lines, Look, Parts};
 
+/// Bytes of lines from which on they are handed over, before more are made.
+const PART_BYTES: usize = 256 << 10;
+
 #[pymethods]
 impl OrderedRows {
     #[new]
@@ -403,21 +406,25 @@ impl OrderedRows {
         })
     }
 
-    /// Return NDJSON, in which `encode` makes the lines of rows of Python, and `messages` those of messages in columns, if there are any.
-    #[pyo3(signature = (encode, messages=None))]
+    /// Return NDJSON from a place on, in which `encode` makes the lines of rows of Python, and `messages` those of messages in columns, if
+    /// there are any; and the place behind its last row. Large rows are many bytes, which need not be in memory together.
+    #[pyo3(signature = (encode, messages=None, start=0))]
     fn ndjson<'py>(
         &self,
         py: Python<'py>,
         encode: &Bound<'py, PyAny>,
         messages: Option<PyRef<'py, MessageLines>>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
+        start: usize,
+    ) -> PyResult<(Bound<'py, PyBytes>, usize)> {
         caught(|| {
             let batches = self.borrowed(py)?;
             let mut out = kept_bytes::take();
             let mut times = Times::default();
             let mut of_python = Vec::new();
             let mut forms = LineForms::default();
-            for (_, of) in &self.order {
+            let mut place = start;
+            while let Some((_, of)) = self.order.get(place).filter(|_| out.len() < PART_BYTES) {
+                place += 1;
                 match of {
                     Of::Messages(batch, number) => {
                         encode_rows(&mut of_python, encode, &mut out)?;
@@ -442,7 +449,7 @@ impl OrderedRows {
             encode_rows(&mut of_python, encode, &mut out)?;
             let lines = PyBytes::new(py, &out);
             kept_bytes::keep(out);
-            Ok(lines)
+            Ok((lines, place))
         })
     }
 }

@@ -71,8 +71,7 @@ class Encoding:
         if ordered is not None:
             findings = [row for row in others(rows) if type(row) is FindingRow]
             if not findings or ("finding" in self._kinds and (self._quiet or not damage(findings))):
-                lines_of_all: bytes = self(rows).rows
-                return lines_of_all
+                return b"".join(self(rows).rows)
             rows = [*ordered.all(), *behind]
         if FindingRow not in set(map(type, rows)):
             lines: list[bytes] | bytes = self._encoder.lines(rows)

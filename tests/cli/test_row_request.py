@@ -14,6 +14,7 @@ import pytest
 from pulsarscope.cli.options import CommandRequest, ReadOptions
 from pulsarscope.cli.row_request import kinds_of, run_options
 from tests.places import CAPTURES
+from tests.scenarios import Single, batch, message_metadata, payload_frame
 from tests.scenarios.both_readers import blocks_of, reader
 from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.command_line import execute_here
@@ -97,6 +98,25 @@ def test_messages_beside_frames_are_those_of_the_reference(tmp_path: Path, recor
         expected = output("off", *arguments)
         assert output("require", *arguments) == expected
         assert b'{"record":"message"' in expected[1]
+
+
+@pytest.mark.parametrize("form", ["ndjson", "json"])
+@pytest.mark.parametrize("records", ["message", "all"])
+def test_lines_that_come_in_parts_are_those_of_the_reference(tmp_path: Path, records: str, form: str) -> None:
+    payload = batch([Single(b"x", {"partition_key": "k" * 300})] * 900)
+    talk = connected(40000).client(producer(1, "p", 1)).server(created("p", 1))
+    for number in range(0, 9_000, 900):
+        talk.client(
+            payload_frame(
+                "SEND", message_metadata(sequence_id=number, num_messages_in_batch=900), payload, producer_id=1, sequence_id=number
+            )
+        )
+        talk.client(send(1, number + 10_000)).server(receipt(1, number, entry=number))
+    path = write_pcap(tmp_path / "large.pcap", talk.packets)
+    arguments = "decode", str(path), "-f", form, "--records", records
+    expected = output("off", *arguments)
+    assert output("require", *arguments) == expected
+    assert len(expected[1]) > 9_000 * 500
 
 
 @pytest.mark.parametrize("records", WITHOUT_FRAMES)

@@ -172,7 +172,7 @@ def rows_of(rows: Sequence[Any]) -> Sequence[Any]:
     """
     ordered, following = ordered_rows.split(rows)
     if ordered is not None:
-        written, of_rows = _ENCODER.ordered(ordered, (), _lines), _lines(ordered.all())
+        written, of_rows = b"".join(_ENCODER.ordered(ordered, (), _lines)), _lines(ordered.all())
         require(written == of_rows, _difference(of_rows.decode().splitlines(), written.decode().splitlines()))
         for kind in KINDS_IN_COLUMNS if has_pyarrow() else ():
             require_table(kind, ordered, following)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby, repeat
 from operator import attrgetter
@@ -32,10 +32,15 @@ class LinesOutput:
         """Encode and write rows (see `Output`)."""
         self.put(self._encoder.encode(rows))
 
-    def put(self, encoded: bytes) -> None:
-        """Write encoded rows (see `EncodedOutput`)."""
-        if encoded:
-            self._sink.write(encoded)
+    def put(self, encoded: bytes | Iterable[bytes]) -> None:
+        """Write encoded rows (see `EncodedOutput`), all at once or in parts."""
+        for lines in (encoded,) if isinstance(encoded, bytes) else encoded:
+            if lines:
+                self.put_lines(lines)
+
+    def put_lines(self, lines: bytes) -> None:
+        """Write lines."""
+        self._sink.write(lines)
 
     def close(self) -> None:
         """Do nothing: no row is pending."""
@@ -104,10 +109,14 @@ class JsonLines:
             return [self.encode([row]) for row in rows]
         return self.encode(rows)  # JSON text has no raw line end
 
-    def ordered(self, ordered: Any, following: Sequence[Any], encode: Callable[[list[Any]], bytes]) -> bytes:
-        """Encode ordered rows, and those behind them, with all columns, those of Python by `encode` (see `ColumnEncoder`)."""
-        lines: bytes = ordered.ndjson(encode, self._message_lines if self._together else None)
-        return lines + encode([*following]) if following else lines
+    def ordered(self, ordered: Any, following: Sequence[Any], encode: Callable[[list[Any]], bytes]) -> Iterator[bytes]:
+        """Encode ordered rows, and those behind them, with all columns, those of Python by `encode` (see `ColumnEncoder`), in parts."""
+        messages, place = self._message_lines if self._together else None, 0
+        while place < len(ordered):
+            lines, place = ordered.ndjson(encode, messages, place)
+            yield lines
+        if following:
+            yield encode([*following])
 
     def _write_times(self, rows: list[Any]) -> None:
         # The encoder owns the rows, so the text takes the place of the number: no copy, and no hook of the encoder.
@@ -208,12 +217,11 @@ class JsonOutput(LinesOutput):
         super().__init__(sink, JsonLines(options.kinds, options.columns))
         self._before = b"[\n"
 
-    def put(self, encoded: bytes) -> None:
-        """Write encoded rows as elements of the array."""
-        if encoded:
-            # JSON text has no raw line end, so each one is the end of a row.
-            self._sink.write(self._before + encoded[:-1].replace(b"\n", b",\n"))
-            self._before = b",\n"
+    def put_lines(self, lines: bytes) -> None:
+        """Write lines as elements of the array."""
+        # JSON text has no raw line end, so each one is the end of a row.
+        self._sink.write(self._before + lines[:-1].replace(b"\n", b",\n"))
+        self._before = b",\n"
 
     def close(self) -> None:
         """End the array."""

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def observe_frames(columns: Any, place: int, known: tuple[Any, ...], sends: Sends, opener: Callable[[], EntryOpener] | None) -> int:
     """Complete frames from a place on, and return the place of the first one that needs a row; `opener` gives what opens payloads."""
-    gives_opener = None if opener is None else lambda: _opener(opener())
-    place, waiting = columns.observe(place, known, PENDING_REQUESTS_MAX - sends.waiting, gives_opener)
+    place, waiting = columns.observe(place, known, PENDING_REQUESTS_MAX - sends.waiting, opener)
     sends.waiting += waiting
     return place
 
@@ -31,11 +30,7 @@ def open_frames(
     columns keep the messages.
     """
     taken = [] if entries is None else entries
-    opening = _opener(opener), sends.keep, sends.release, opener.entry, MessageRow, taken, sends.room, entries is None
+    opening = opener, sends.keep, sends.release, opener.entry, MessageRow, taken, sends.room, entries is None
     place, waiting = columns.open(places, known, PENDING_REQUESTS_MAX - sends.waiting, opening, ROWS_MAX)
     sends.waiting += waiting
     return int(place)
-
-
-def _opener(opener: EntryOpener) -> tuple[Any, ...]:
-    return opener, opener.compiled
