@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:
     """Report what did not get through in a stream that is about to end, acknowledged up to an offset."""
-    run = None if stream.resending is None or peer.window is not None else stream.resending.longest()
+    run = None if stream.resending is None else stream.resending.longest()
     stream.resending = None
-    if run is not None:
+    if run is not None and 2 * _closed_for(peer, end) < run.took:
         reached = None if acknowledged is None else acknowledged > run.offset
         outcome = {None: "", True: "; then it was acknowledged", False: f"; {peer.source} never acknowledged it"}[reached]
         text = (
@@ -25,6 +25,13 @@ def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: W
         evidence = {"direction": stream.index, "offset": run.offset, "size": run.size, "count": run.count, "took_ns": run.took}
         stream.log.append((end[1], finding("network-stall", text, evidence | {"acknowledged": reached}, run.first)))
     _report_hole(stream, peer, acknowledged, end)
+
+
+def _closed_for(stream: Stream, end: Where) -> int:
+    """Return for how many nanoseconds the sender of a stream announced a window of 0: nobody sends then, and the network is fine."""
+    if stream.window is None:
+        return 0
+    return stream.window.closed + (max(0, end[2] - stream.window.since) if stream.window_closed else 0)
 
 
 def _report_hole(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:

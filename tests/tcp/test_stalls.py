@@ -88,12 +88,30 @@ def test_the_longest_of_several_stalls_is_told() -> None:
     assert outcome.evidence(STALL)["took_ns"] == 8 * SECOND
 
 
-def test_what_waits_for_a_closed_window_is_no_stall_of_the_network() -> None:
+@pytest.mark.parametrize("opens", [False, True])
+def test_what_waits_for_a_closed_window_is_no_stall_of_the_network(opens: bool) -> None:
     tape = opened()
     tape.send(SERVER, 0, window=0)
     for _ in range(5):
         tape.send(CLIENT, 0, b"abc", after=SECOND)
+    if opens:
+        tape.send(SERVER, 0, ack=BASES[CLIENT] + 3)
     assert STALL not in codes(tape.only())
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_window_that_was_closed_at_another_time_does_not_explain_a_stall(before: bool) -> None:
+    """What was lost comes at once when the path is back, and may fill the receiver's buffer."""
+    tape = opened()
+    if before:
+        tape.send(SERVER, 0, window=0)
+        tape.send(SERVER, 0)
+    for _ in range(5):
+        tape.send(CLIENT, 0, b"abc", after=SECOND)
+    if not before:
+        tape.send(SERVER, 0, ack=BASES[CLIENT] + 3, window=0)
+        tape.send(SERVER, 0, ack=BASES[CLIENT] + 3)
+    assert STALL in codes(tape.only())
 
 
 def test_segments_captured_twice_are_no_stall() -> None:
