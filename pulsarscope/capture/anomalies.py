@@ -55,7 +55,7 @@ def _with_link_type(count: AnomalyCount) -> tuple[str, dict[str, Any]]:
 
 
 def _with_step(count: AnomalyCount) -> tuple[str, dict[str, Any]]:
-    text = f"{plural(count.packets, 'packet')} older than the packet before, by up to {count.largest / 1e9:.6f} s."
+    text = f"{plural(count.packets, 'packet')} older than the packet before, by up to {count.largest / 1e9:.9f} s."
     return text, {"packets": count.packets, "largest_step_ns": count.largest}
 
 

@@ -248,7 +248,9 @@ def test_options_after_a_packet_and_broken_ones_change_nothing() -> None:
 def test_steps_back_in_time_are_counted() -> None:
     ticks = START // 1000
     data = LITTLE.section() + LITTLE.interface() + b"".join(LITTLE.packet(PLAIN, ticks=ticks - back) for back in (0, 7, 0, 3))
-    assert findings_of(blocks_of(data))["time-backwards"].evidence == {"packets": 2, "largest_step_ns": 7000}
+    finding = findings_of(blocks_of(data))["time-backwards"]
+    assert finding.evidence == {"packets": 2, "largest_step_ns": 7000}
+    assert finding.text == "2 packets older than the packet before, by up to 0.000007000 s."
 
 
 @pytest.mark.slow
