@@ -302,7 +302,9 @@ def test_consumers_that_acknowledge_much_at_once(times: int, every: int, work: d
 @pytest.mark.parametrize("work", [{}, {"grouped": 3}, {"cumulative": 3}, {"permits": 1, "grouped": 1}])
 def test_consumers_that_prefetch_much_and_do_little(times: int, every: int, work: dict[str, Any], tmp_path: Path) -> None:
     talk = prefetching(times, every * MILLISECOND, 200, **work)
-    assert only(findings_of(tmp_path, talk), "consumer-churn")[1]["count"] == times
+    text, evidence = only(findings_of(tmp_path, talk), "consumer-churn")
+    assert evidence["count"] == times
+    assert text.endswith(", with no messages acknowledged by any.") == (not work)
 
 
 def test_idle_consumers_of_other_topics_do_not_excuse_or_accuse(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ def test_what_none_of_a_shared_subscription_got_is_named(tmp_path: Path, kind: s
     assert (evidence["before"], evidence["after"], evidence["count"]) == ([7, first - 1], [7, first + count], count)
     assert diagnosis.commands(row)[:2] == ["MESSAGE", "MESSAGE"]
     assert f"0:{row.packet}.{row.sub}" == evidence["frames"][1]
+    who = "none of its 2 consumers ever" if leaves == "and comes again" else "its consumer never"
+    assert f": {who} got the {count:,} entries between" in (row.text or "")
 
 
 @pytest.mark.parametrize(("kind", "first", "count"), [*product(("Shared", "Key_Shared"), (5, 20), (0, 1, 2))])

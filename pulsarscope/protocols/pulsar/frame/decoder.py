@@ -179,7 +179,7 @@ class FrameDecoder:
         end = len(data)
         command_end = 8 + _U32.unpack_from(data, 4)[0]
         if command_end > end:
-            notes.append(("frame-malformed", f"commandSize {command_end - 8} is larger than the frame"))
+            notes.append(("frame-malformed", f"commandSize {command_end - 8:,} is larger than the frame"))
             return None, None, None, None, None, None, MALFORMED, notes
         try:
             name, fields, payload, status = self._command(data, 8, command_end, notes)

@@ -291,7 +291,7 @@ class ChurnRule(ConnectionRule):
                     continue
                 text = (
                     f"Client {self._context.client} made and closed {plural(closed.asked, kind)} on {topic} in "
-                    f"{duration(span)}, with {closed.work / closed.asked:.1f} {work} each."
+                    f"{duration(span)}, with {f'{closed.work / closed.asked:.1f} {work} each' if closed.work else f'no {work} any'}."
                 )
                 evidence = {"frames": frame_names([first.name, latest.name]), "topic": topic, "count": closed.asked}
                 self._context.report(f"{kind}-churn", first, text, evidence)

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 from pulsarscope.dissect.rules import Fact, ReportFinding, Where
-from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, latest_seen
 from pulsarscope.protocols.pulsar.rules.stuck import HOLDING
@@ -120,8 +119,9 @@ def _report_skipped(
         if known.values["position"][1] > before[1] + 1 and count - (known.values["position"][1] - before[1] - 1) < AROUND:
             continue  # hardly any of them are known to be published within the capture
         values = next((fact for fact in group if fact.where.connection == where.connection), group[0]).values
-        text = f"Subscription {values['subscription']} on {topic} got {ledger}:{before[1]} and then {ledger}:{after[0]}: none of its "
-        text += f"{plural(len(group), 'consumer')} ever got the {count:,} entries between, of which some were published meanwhile."
+        text = f"Subscription {values['subscription']} on {topic} got {ledger}:{before[1]} and then {ledger}:{after[0]}: "
+        text += "its consumer never" if len(group) == 1 else f"none of its {len(group):,} consumers ever"
+        text += f" got the {count:,} entries between, of which some were published meanwhile."
         evidence = {
             "frames": frame_names([before[2].name, where.name, known.where.name]),
             "topic": topic,

@@ -202,7 +202,7 @@ class TestCommands:
         frame = sized(struct.pack(">I", size) + base_command("PING"))
         decoded = decode(frame)
         assert decoded[:7] == (None, None, None, None, None, None, MALFORMED)
-        assert decoded[7] == [("frame-malformed", f"commandSize {size} is larger than the frame")]
+        assert decoded[7] == [("frame-malformed", f"commandSize {size:,} is larger than the frame")]
 
     def test_a_body_of_128_bytes_and_more_has_a_length_of_two_bytes(self) -> None:
         """The length byte of the usual form alone is not the length when its high bit is set."""
