@@ -67,8 +67,11 @@ def follow(request: FollowRequest) -> int:
 
 
 def subject_of(request: FollowRequest) -> tuple[str, str]:
-    """Return the kind and the name of the subject to follow. Raises UsageError when none or several are given."""
+    """Return the kind and the name of the subject to follow. Raises UsageError when none or several are given, or an empty name."""
     named = [(kind, name) for kind in FOLLOW_SUBJECTS if (name := getattr(request, kind)) is not None]
     if len(named) != 1:
         raise UsageError(f"give {'only ' if named else ''}one of {', '.join(f'--{kind}' for kind in FOLLOW_SUBJECTS)}")
-    return named[0]
+    kind, name = named[0]
+    if not name.strip():
+        raise UsageError(f"--{kind} is empty: give a name")
+    return kind, name
