@@ -67,6 +67,10 @@ class Symptom:
         self._sample(row)
         return names
 
+    def may_explain(self, other: Symptom) -> bool:
+        """Return True for what has the same cause on some of the same connections."""
+        return other.code in self.explains and not self.connections.keys().isdisjoint(other.connections)
+
     def _sample(self, row: FindingRow) -> None:
         """Keep one finding of each text, with the places of all that have it."""
         text, places = cut(row.text), places_of(row)
@@ -185,8 +189,20 @@ class Diagnosis:
         return len(self._troubled)
 
     def symptoms(self) -> list[Symptom]:
-        """Return the groups of findings, the worst first: by severity, then number, then the layer nearest to the wire."""
-        return sorted(self._symptoms.values(), key=_rank)
+        """Return the groups of findings, the worst first: by severity, then number, then the layer nearest to the wire.
+
+        A cause stands before its consequences, where the worst of them would, also when it is less severe or has other connections, too.
+        """
+        some = [*self._symptoms.values()]
+        consequences = {cause: [other for other in some if cause.may_explain(other)] for cause in some if cause.explains}
+        places = {symptom: (_rank(symptom), 0, _rank(symptom)) for symptom in some}
+        for _ in consequences:  # a chain is no longer than there are causes
+            for cause, of_cause in consequences.items():
+                for other in of_cause:
+                    worst, steps, _ = places[other]
+                    place, before, own = places[cause]
+                    places[cause] = min(place, worst), min(before, steps - 1), own
+        return sorted(some, key=places.__getitem__)
 
     def explanations(self) -> dict[Symptom, Symptom]:
         """Return the groups that others explain, by each of these: of the same connections, and not more severe."""

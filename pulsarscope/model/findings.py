@@ -89,9 +89,9 @@ class Layer(NamedTuple):
         """Return a code of this layer with severity warning."""
         return Code(code, WARNING, self.name, meaning, hint, explains, to_act)
 
-    def note(self, code: str, meaning: str, hint: str) -> Code:
+    def note(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = ()) -> Code:
         """Return a code of this layer with severity note."""
-        return Code(code, NOTE, self.name, meaning, hint)
+        return Code(code, NOTE, self.name, meaning, hint, explains)
 
 
 CAPTURE, TCP, TLS, FRAME, PAYLOAD, SESSION, TUNING = map(Layer, LAYERS)
@@ -244,7 +244,7 @@ TCP_CODES = table(
         "The capture has one direction of a connection only.",
         "Answers, and what the other side lacks, cannot be judged: capture where both directions pass.",
     ),
-    TCP.note("zero-window", "A receiver closed its window.", "The receiving application does not read fast enough."),
+    TCP.note("zero-window", "A receiver closed its window.", "The receiving application does not read fast enough.", ("frame-truncated",)),
     TCP.warning(
         "network-stall",
         "What one side sent did not get through for seconds.",

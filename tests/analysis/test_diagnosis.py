@@ -159,6 +159,35 @@ def test_what_is_more_severe_stands_for_itself() -> None:
     assert diagnosis.explanations() == {}
 
 
+def order(codes: dict[str, Code], *some: tuple[str, str]) -> list[str]:
+    """Return the codes of a diagnosis of findings given as code and connection."""
+    diagnosis = Diagnosis(codes)
+    diagnosis.feed(
+        rows.finding(code=code, severity=codes[code].severity, layer=codes[code].layer, connection=connection) for code, connection in some
+    )
+    return [symptom.code for symptom in diagnosis.symptoms()]
+
+
+def test_a_cause_stands_before_its_consequences_however_many_these_are() -> None:
+    closed = [("closed", f"0:{number}") for number in range(3)]
+    assert order(EXPLAINING, *closed, ("cut", "0:1")) == ["cut", "closed"]
+    assert order(EXPLAINING, *closed, ("cut", "0:9")) == ["closed", "cut"]  # of other connections
+    assert order(EXPLAINING, *closed, ("cut", "0:1"), ("storm", "0:9"), ("storm", "0:1")) == ["storm", "cut", "closed"]
+    assert order(EXPLAINING, ("reset", "0:1"), ("lost", "0:2"), ("cut", "0:1")) == ["lost", "cut", "reset"]
+
+
+def test_a_cause_that_is_less_severe_stands_where_the_worst_of_its_consequences_would() -> None:
+    codes = table(Code("mild", NOTE, "session", "", "", ("lost",)), *EXPLAINING.values())
+    some = ("mild", "0:1"), ("lost", "0:1"), ("closed", "0:2")
+    assert order(codes, *some) == ["mild", "lost", "closed"]
+    assert order(codes, ("mild", "0:3"), *some[1:]) == ["lost", "closed", "mild"]
+
+
+def test_codes_that_explain_each_other_are_in_some_order() -> None:
+    codes = table(Code("a", NOTE, "session", "", "", ("b",)), Code("b", NOTE, "session", "", "", ("a",)))
+    assert sorted(order(codes, ("a", "0:1"), ("b", "0:1"))) == ["a", "b"]
+
+
 def test_what_has_no_connection_is_not_explained() -> None:
     diagnosis = Diagnosis(EXPLAINING)
     diagnosis.feed([rows.finding(code=code, severity="warning", connection=None) for code in ("cut", "closed")])

@@ -39,6 +39,7 @@ CODES = table(
         "consumer-starved",
         "A consumer has no permits: the broker may not send it anything until its client grants some.",
         "Look at the application: clients grant permits as it takes messages, so it is slow, stuck or paused, or never calls receive.",
+        ("consumer-not-acking",),
         to_act="the consumer's application",
     ),
     SESSION.note(

@@ -24,6 +24,7 @@ CODES = table(
         "token-expired",
         "A client used a token that has expired.",
         "Give the client a new token, or a token supplier that renews it in time; compare the clocks of both.",
+        ("auth-failed",),
         to_act="the application",
     ),
     SESSION.warning(
