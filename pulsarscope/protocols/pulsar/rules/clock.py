@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
@@ -38,6 +39,9 @@ THRESHOLDS = (
 BROKER_CLOCK = "broker clock"
 """Name of the key rule; its keys are the endpoints of brokers."""
 
+PRODUCER_CLOCK = "producer clock"
+"""Name of the key rule; its keys are the hosts of producers, each of which has one clock for all its connections."""
+
 MILLISECOND_NS = 1_000_000
 """Resolution of the times in messages, which are truncated."""
 
@@ -58,7 +62,7 @@ class OffsetBound(NamedTuple):
 
 
 class ClockRule(ConnectionRule):
-    """Rule about the producer's clock on one connection, and source of the facts on the broker's."""
+    """Source of the facts on the clocks of the producer and the broker."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -102,17 +106,12 @@ class ClockRule(ConnectionRule):
             self._context.emit_fact(BROKER_CLOCK, self._context.server, where, what, values)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Report the offset of the producer's clock."""
+        """Emit the offset of the producer's clock."""
         if (bound := self._producer) is None or abs(bound.offset_ns) <= self._context.thresholds.ns("clock-skew-seconds"):
             return
-        clock, offset = f"The clock of the producer at {self._context.client}", _seconds(bound.offset_ns)
-        if bound.offset_ns > 0:
-            text = f"{clock} is at least {offset} ahead of the capture's"
-        else:
-            text = f"{clock} is {offset} behind the capture's, or it held each message for so long"
-        where = bound.frames[-1]
-        evidence = {"frames": [where.name], "host": self._context.client, "offset_ns": bound.offset_ns, "sends": self._sends}
-        self._context.report("clock-skew", where, f"{text}: by the publish times of {plural(self._sends, 'SEND')}.", evidence)
+        host = self._context.client.rpartition(":")[0]
+        values = {"offset": bound.offset_ns, "sends": self._sends}
+        self._context.emit_fact(PRODUCER_CLOCK, host, bound.frames[-1], PRODUCER_CLOCK, values)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Only count the SENDs that do not tighten the bound, once enough have been sampled; see `ConnectionRule.batch`."""
@@ -190,4 +189,25 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds:
     report("clock-skew", bound.frames[-1], text, evidence)
 
 
-KEYS = (KeyRule(BROKER_CLOCK, IDLE_NS, evaluate),)
+def evaluate_producers(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:  # noqa: ARG001 - of key rules
+    """Report the offset of the clock of a host whose producers have times that are off, once for each vantage point."""
+    by_source: dict[str | None, list[Fact]] = {}
+    for fact in facts:
+        by_source.setdefault(fact.where.source, []).append(fact)
+    for some in by_source.values():
+        closest = max(some, key=lambda fact: fact.values["offset"])  # a time that was written later is closer to the clock
+        offset_ns, where = closest.values["offset"], closest.where
+        alike = [fact for fact in some if (fact.values["offset"] > 0) == (offset_ns > 0)]
+        clock, offset = f"The clock of the producers at {key}", _seconds(offset_ns)
+        if offset_ns > 0:
+            text = f"{clock} is at least {offset} ahead of the capture's"
+        else:
+            text = f"{clock} is {offset} behind the capture's, or they held each message for so long"
+        sends = sum(fact.values["sends"] for fact in alike)
+        evidence = {"frames": [where.name], "host": key, "offset_ns": offset_ns, "sends": sends}
+        evidence["connections"] = [fact.where.connection for fact in alike[:DIAGNOSIS_NAMES_MAX]]
+        proof = f"{plural(sends, 'SEND')} on {plural(len(alike), 'connection')}"
+        report("clock-skew", where, f"{text}: by the publish times of {proof}.", evidence)
+
+
+KEYS = (KeyRule(BROKER_CLOCK, IDLE_NS, evaluate), KeyRule(PRODUCER_CLOCK, IDLE_NS, evaluate_producers))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 import pulsarscope as ps
 from pulsarscope.model.findings import NOTE
 from tests.places import CAPTURES
-from tests.scenarios.commands import message, receipt, send
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.commands import created, message, producer, receipt, send
+from tests.scenarios.connections import connected
 from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS
 from tests.scenarios.dialogue import RuleDialogue
 
@@ -34,7 +37,7 @@ def test_a_producer_whose_clock_is_ahead() -> None:
     (row,) = skews(published(3_000, 2_000, 3_100))
     assert (row.severity, row.packet) == (NOTE, 5)
     offset = {"offset_ns": 3_095 * MILLISECOND, "threshold": {"clock-skew-seconds": 0.5}}
-    assert row.evidence == {"frames": ["0:5.1"], "host": "10.0.0.1:40000", "sends": 3, **offset}
+    assert row.evidence == {"frames": ["0:5.1"], "host": "10.0.0.1", "sends": 3, "connections": ["0:1"], **offset}
     assert "at least 3.095 s ahead" in row.text
 
 
@@ -42,7 +45,28 @@ def test_a_producer_whose_clock_is_behind_or_that_held_its_messages() -> None:
     (row,) = skews(published(-3_000, -2_000))
     assert row.evidence["offset_ns"] == -2_003 * MILLISECOND
     assert "behind" in row.text
-    assert "or it held each message for so long" in row.text
+    assert "or they held each message for so long" in row.text
+
+
+def test_a_host_is_named_once_for_all_its_connections(tmp_path: Path) -> None:
+    packets = []
+    for port, offset_ms in ((41000, 3_000), (42000, 4_000), (43000, -9_000)):  # the last one held its message
+        made = connected(port).client(producer(1, "p", 2)).server(created("p", 2))
+        made.client(send(sequence_id=0, metadata={"publish_time": NOW + offset_ms})).server(receipt(1, 0, entry=0)).close()
+        packets += made.packets
+    seen = ps.open(str(write_pcap(tmp_path / "a.pcap", sorted(packets, key=lambda packet: packet.time_ns))))
+    (row,) = [row for row in seen.findings() if row.code == "clock-skew"]
+    evidence = row.evidence or {}
+    assert (evidence["host"], evidence["sends"], len(evidence["connections"])) == ("10.0.0.1", 2, 2)
+    assert row.connection in evidence["connections"]
+    assert evidence["offset_ns"] > 3_900 * MILLISECOND
+    assert (row.text or "").endswith("by the publish times of 2 SENDs on 2 connections.")
+
+
+def test_each_host_has_its_own_clock() -> None:
+    talk = published(3_000)
+    talk.client(send(sequence_id=1, metadata={"publish_time": NOW + 9_000}), on="0:20")
+    assert [row.evidence["host"] for row in skews(talk)] == ["10.0.0.1", "10.0.0.2"]
 
 
 def test_one_prompt_message_shows_that_the_others_only_waited() -> None:

@@ -336,7 +336,7 @@ QUESTIONS = (
             Sign(
                 "clock-skew", NOTE, lambda: cases.published_by_a_clock(cases.HOUR), ("SEND",), {"offset_ns": about(cases.HOUR), "sends": 1}
             ),
-            Sign("clock-skew", NOTE, "rw-portreuse.pcap", ("SEND",), {"offset_ns": 46_259_958_000, "sends": 39}),
+            Sign("clock-skew", NOTE, "rw-portreuse.pcap", ("MESSAGE",), {"offset_ns": 46_230_744_000, "entries": 69}),
         ),
         (lambda: cases.published_by_a_clock(0, pause=90 * SECOND), "quickstart.pcapng"),
     ),
