@@ -29,12 +29,12 @@ from tests.scenarios.evaluation import findings_of, only, problem_codes, with_co
 from tests.scenarios.frames import command_frame
 
 
-def job(number: int, every: int, *, messages: int = 1, end: str = "fin", lives: int = 20 * MILLISECOND) -> Conversation:
-    """A client that connects, produces and goes."""
+def job(number: int, every: int, *, messages: int = 1, end: str = "fin", lives: int = 20 * MILLISECOND, lost: int = 0) -> Conversation:
+    """A client that connects, produces and goes; the capture lacks some of its bytes."""
     talk = connected(30000 + number, start=number * every).client(producer()).server(created())
     for sequence in range(messages):
         talk.client(send(1, sequence)).server(receipt(1, sequence))
-    talk.client(close_producer(1, 9)).server(success(9)).wait(lives)
+    talk.lose("client", lost).client(close_producer(1, 9)).server(success(9)).wait(lives)
     return talk.close() if end == "fin" else talk.reset("client")
 
 
@@ -47,6 +47,13 @@ def test_a_client_made_for_each_message(every: int, messages: int, end: str, tmp
     number = 2 * SECOND // every + 4
     rows = findings_of(tmp_path, *(job(index, every, messages=messages, end=end) for index in range(number)))
     assert only(rows, "connection-churn")[1]["count"] == number
+
+
+@pytest.mark.parametrize(("lost", "found"), [(13, True), (150, True), (400, False), (40_000, False)])
+def test_what_the_capture_lacks_may_be_work(lost: int, found: bool, tmp_path: Path) -> None:
+    """Of captures cut by a snap length, or with holes, nobody knows how much was sent."""
+    rows = findings_of(tmp_path, *(job(index, 200 * MILLISECOND, lost=lost) for index in range(14)))
+    assert bool(with_code(rows, "connection-churn")) is found
 
 
 @pytest.mark.parametrize(("number", "every", "lives"), [*product((12, 20, 40), (30, 60, 80), (5, 20))])

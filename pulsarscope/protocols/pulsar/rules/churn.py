@@ -17,7 +17,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import SHORTEST_FRAME, frame_names
 from pulsarscope.protocols.pulsar.rules.storms import Repetitions, is_system_topic
 from pulsarscope.protocols.pulsar.text.formatting import duration
 
@@ -360,7 +360,7 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
         for fact in facts
         if fact.values["closed_by"] == CLIENT
         and not (fact.values["refused"] or fact.values["torn"])
-        and fact.values["client_frames"] <= thresholds["churn-frames"]
+        and _most_frames(fact) <= thresholds["churn-frames"]
         and fact.values["lifetime"] < thresholds.ns("connection-churn-seconds")
     ]
     if not short:
@@ -382,7 +382,7 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
     lived = max(fact.values["lifetime"] for fact in short)
     text = (
         f"{client} opened and closed {plural(len(short), 'connection')} to {server} in {duration(span)}; none lived longer than "
-        f"{duration(lived)}, and on none did it send more than {plural(max(fact.values['client_frames'] for fact in short), 'frame')}"
+        f"{duration(lived)}, and on none did it send more than {plural(max(map(_most_frames, short)), 'frame')}"
         f"{'' if decided else '; a longer capture would show whether it goes on'}."
     )
     evidence = {
@@ -394,6 +394,12 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
     }
     report("connection-churn" if decided else "churn-undecided", first.where._replace(time=first.values["last"]), text, evidence)
     return short if decided else []
+
+
+def _most_frames(fact: Fact) -> int:
+    """Return how many frames the client sent at most: some may be among the bytes that the capture lacks."""
+    frames: int = fact.values["client_frames"]
+    return frames + -(-(fact.values["client_missing"] or 0) // SHORTEST_FRAME)
 
 
 def _may_be_churn(short: Sequence[Fact], thresholds: Thresholds) -> bool:

@@ -18,8 +18,8 @@ SAMPLES_MAX = 10
 TYPICAL_ACKS = 10
 """ACKs needed to know how long a consumer usually takes."""
 
-SHORTEST_ANSWER = 13
-"""Bytes of a PONG; a SUCCESS to a small request id has 14."""
+SHORTEST_FRAME = 13
+"""Bytes of a PING or a PONG; a SUCCESS to a small request id has 14."""
 
 Sample = TypeVar("Sample")
 
@@ -58,7 +58,7 @@ def gap_note(*, lost: bool) -> str:
 
 def answers_lost(context: RuleContext, since: int) -> int:
     """Return how many answers to requests up to that time may be among the server's bytes that the capture lacks."""
-    return sum(-(-size // SHORTEST_ANSWER) for size in _gaps(context, context.server, since))
+    return sum(-(-size // SHORTEST_FRAME) for size in _gaps(context, context.server, since))
 
 
 def may_lack(context: RuleContext, since: int, until: int, side: str = CLIENT) -> bool:
@@ -69,7 +69,7 @@ def may_lack(context: RuleContext, since: int, until: int, side: str = CLIENT) -
     if not context.reported("stream-gap"):
         return False
     sender = context.client if side == CLIENT else context.server
-    return any(size >= SHORTEST_ANSWER for size in _gaps(context, sender, since, until))
+    return any(size >= SHORTEST_FRAME for size in _gaps(context, sender, since, until))
 
 
 def latest_lack(context: RuleContext, until: int) -> int:
@@ -88,7 +88,7 @@ def _gaps(context: RuleContext, sender: str, since: int, until: float = inf) -> 
     gaps = _gaps_of(context, sender)
     sizes = [gap.evidence.get("size") or gap.evidence.get("bytes", 0) for gap in gaps if since <= gap.where.time <= until]
     if len(gaps) >= STREAM_FINDINGS_MAX and gaps[-1].where.time <= until < inf:
-        sizes.append(SHORTEST_ANSWER)  # later ones are only counted, and reported at the end
+        sizes.append(SHORTEST_FRAME)  # later ones are only counted, and reported at the end
     return sizes
 
 
