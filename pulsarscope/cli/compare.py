@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,6 +23,7 @@ from pulsarscope.model.ordered_rows import others
 from pulsarscope.output.export.sections import report_bytes
 
 if TYPE_CHECKING:
+    from pulsarscope.dissect.contract import Dissector
     from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun
 
@@ -62,33 +64,39 @@ def compare(request: CompareRequest) -> int:
         engine_options = msgspec.structs.replace(engine_options, columns=request.filter is None)
         prepare = CountedRows() if request.filter is None else None
         runs = [start_run([name], engine_options, request.jobs, prepare) for name in (request.before, request.after)]
-        paths = [path for run in runs for path in run.inputs.paths]
+        paths, dissectors = [path for run in runs for path in run.inputs.paths], runs[0].dissectors.values()
         sink = output.open(request, paths)
-        comparison = Comparison(*(_read(run, request, engine_options) for run in runs))
+        compared, damaged = [], False
+        while runs:
+            run = runs.pop(0)
+            gc.collect()  # the one before and its engine know each other
+            compared.append(_read(run, request, engine_options))
+            damaged = damaged or run.damaged
+        comparison = Comparison(*compared)
         if request.format is None and (request.out or "").endswith(HTML):
-            sink.write(_page(comparison, request, runs))
+            sink.write(_page(comparison, request, dissectors))
         elif request.format is not None:
             sink.write(report_bytes(comparison.records(), request.format, single=frozenset({"verdict"})))
         else:
             from pulsarscope.output.render.comparison import comparison_text  # for text only
 
-            options = report_options(request, paths, runs[0].dissectors.values())
+            options = report_options(request, paths, dissectors)
             sink.write(comparison_text(comparison, (request.before, request.after), options))
         sink.finish()
-        if any(run.damaged for run in runs):
+        if damaged:
             return EXIT_DAMAGED
         return EXIT_FINDING if request.fail_on == "regression" and comparison.is_regression else EXIT_DONE
 
     return run_with_output(run_comparison)
 
 
-def _page(comparison: Comparison, request: CompareRequest, runs: Sequence[AnyRun]) -> bytes:
+def _page(comparison: Comparison, request: CompareRequest, dissectors: Iterable[Dissector]) -> bytes:
     from pulsarscope import __version__  # the package loads this module on its own
     from pulsarscope.dissect.topic_names import join_topic_names  # for a page only
     from pulsarscope.output.html.comparison import comparison_page
     from pulsarscope.output.html.report import PageOptions
 
-    names = join_topic_names(runs[0].dissectors.values())
+    names = join_topic_names(dissectors)
     sides = Path(request.before).name, Path(request.after).name
     options = PageOptions(files=sides, limit=request.limit or PAGE_ROWS, version=__version__, short_topic=names.short)
     return comparison_page(comparison, sides, options)

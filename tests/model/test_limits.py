@@ -42,7 +42,7 @@ def test_each_is_used(name: str) -> None:
 
 
 def test_those_of_the_design_have_its_values() -> None:
-    assert limits.READ_BLOCK_MAX_BYTES == 1 << 20
+    assert limits.READ_BLOCK_MAX_BYTES == 640 << 10
     assert limits.OUT_OF_ORDER_MAX_BYTES == 4 << 20
     assert limits.FRAME_DEFAULT_MAX_BYTES + limits.FRAME_PADDING_BYTES == 5_242_880 + 10_240
     assert limits.FRAME_HARD_MAX_BYTES == 64 << 20
