@@ -250,7 +250,7 @@ TCP_CODES = table(
         "What one side sent did not get through for seconds.",
         "The network lost it, or the other host was down. A process that hangs is not the cause: its host acknowledges for it. If smaller "
         "segments get through, a hop has a smaller MTU; if nothing does after a silence, a firewall or NAT has forgotten the connection.",
-        ("keepalive-lost", "request-unanswered", "send-unanswered", "slow-exchange", "slow-publish"),
+        ("keepalive-lost", "request-unanswered", "send-unanswered", "slow-exchange", "slow-publish", "stream-gap"),
         to_act="the network's operators",
     ),
     TCP.warning(

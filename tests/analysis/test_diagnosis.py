@@ -192,3 +192,15 @@ def test_what_has_no_connection_is_not_explained() -> None:
     diagnosis = Diagnosis(EXPLAINING)
     diagnosis.feed([rows.finding(code=code, severity="warning", connection=None) for code in ("cut", "closed")])
     assert diagnosis.explanations() == {}
+
+
+def test_the_cause_may_be_milder_than_what_it_explains() -> None:
+    hole = Code("hole", ERROR, "tcp", "Bytes are missing.", "Look.")
+    stall = Code("stall", WARNING, "tcp", "The network lost bytes.", "Look.", ("hole",))
+    for connection, code in (("0:1", "stall"), ("0:2", "hole")):
+        diagnosis = Diagnosis(table(hole, stall))
+        diagnosis.feed([rows.finding(code="hole"), rows.finding(code="stall", severity="warning", connection=connection)])
+        cause = diagnosis.cause()
+        assert cause is not None
+        assert cause.code == code
+    assert Diagnosis({}).cause() is None
