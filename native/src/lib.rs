@@ -72,7 +72,9 @@ mod stretches;
 mod summaries;
 mod tables;
 mod timeline;
+mod trimming;
 mod undecided;
+mod unpack;
 mod waiting_anchors;
 mod waiting_sends;
 mod wire;
@@ -83,7 +85,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 44;
+const CONTRACT: u32 = 45;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {

@@ -12,6 +12,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
 use crate::caught;
 use crate::ordered::Ordered;
 use crate::placed_facts::PlacedFacts;
+use crate::trimming::trimmed;
 use crate::undecided::{text_of, UndecidedFacts};
 
 /// Facts of one key, see `engine.packed_facts.PendingFacts`.
@@ -91,12 +92,23 @@ impl PendingKeys {
     }
 
     /// Return the bytes that a fact takes, of which a key takes `size` and its characters; None where Python has to add it.
-    fn room_of(&self, key: &[u8], packed: &[u8], size: usize, most: usize) -> Option<usize> {
+    fn room_of(&self, key: &[u8], packed: &[u8], size: usize) -> Option<usize> {
         match self.facts.get(key) {
             None => Some(size + packed.len() + characters(key)),
-            Some(Waiting::Packed(facts)) if (facts.count as usize + 1) < 2 * most.max(facts.trimmed as usize) => Some(packed.len()),
-            Some(_) => None,
+            Some(Waiting::Packed(_)) => Some(packed.len()),
+            Some(Waiting::Python(_)) => None,
         }
+    }
+
+    /// Return the facts of a key with another one, if that makes them too many, without those that are not evaluated: packed, and how many;
+    /// an error where Python has to find these.
+    fn trimmed(&self, key: &[u8], packed: &[u8], idle: i64, most: usize) -> Result<Option<(Vec<u8>, u32)>, ()> {
+        let Some(Waiting::Packed(facts)) = self.facts.get(key) else { return Ok(None) };
+        let count = facts.count as usize + 1;
+        if count < 2 * most.max(facts.trimmed as usize) {
+            return Ok(None);
+        }
+        trimmed(&[&facts.packs, packed].concat(), count, idle, most).map(Some).ok_or(())
     }
 
     /// Add a fact that takes so many bytes; return true when it begins a key.
@@ -108,6 +120,15 @@ impl PendingKeys {
         }
         self.facts.insert(key.into(), Waiting::Packed(Packed::one(packed, time, decides)));
         true
+    }
+
+    /// Leave so many facts of a key, which are packed; return the bytes that this frees.
+    fn replace(&mut self, key: &[u8], packs: Vec<u8>, count: u32) -> i64 {
+        let Some(Waiting::Packed(facts)) = self.facts.renew(key) else { return 0 };
+        let freed = facts.packs.len() as i64 - packs.len() as i64;
+        (facts.packs, facts.count, facts.trimmed) = (packs, count, count);
+        self.size = (self.size as i64 - freed) as usize;
+        freed
     }
 }
 
@@ -217,13 +238,14 @@ type Fact<'a> = (&'a [u8], &'a [u8], i64, bool);
 
 /// Tables of the rules of facts, and the room in them.
 struct Tables<'a, 'py> {
-    /// By the rule as facts have it: pending keys, those unsettled, unless the rule reports in the end alone, and its name.
+    /// By the rule as facts have it: pending keys, those unsettled, unless the rule reports in the end alone, its name, and the silence that
+    /// parts its facts.
     tables: &'a Bound<'py, PyDict>,
     size: usize,
     room: usize,
     most: usize,
     evaluated: Option<PyRef<'py, EvaluatedKeys>>,
-    added: usize,
+    added: i64,
     /// Names of the rules of keys that were evaluated early, once for each.
     parted: Vec<Bound<'py, PyAny>>,
 }
@@ -234,11 +256,15 @@ impl<'py> Tables<'_, 'py> {
         let Some(table) = self.tables.get_item(rule)? else { return Ok(false) };
         let table = table.cast::<PyTuple>()?;
         let mut keys = table.get_borrowed_item(0)?.cast::<PendingKeys>()?.borrow_mut();
-        let Some(takes) = keys.room_of(key, packed, self.size, self.most).filter(|takes| self.added + takes <= self.room) else {
-            return Ok(false);
-        };
-        self.added += takes;
-        if keys.take(key, packed, time, decides, takes) {
+        let room = self.room as i64 - self.added;
+        let Some(takes) = keys.room_of(key, packed, self.size).filter(|takes| *takes as i64 <= room) else { return Ok(false) };
+        let Ok(trimmed) = keys.trimmed(key, packed, table.get_borrowed_item(3)?.extract()?, self.most) else { return Ok(false) };
+        self.added += takes as i64;
+        let begins = keys.take(key, packed, time, decides, takes);
+        if let Some((packs, count)) = trimmed {
+            self.added -= keys.replace(key, packs, count);
+        }
+        if begins {
             if let Some(evaluated) = &self.evaluated {
                 let name = table.get_item(2)?;
                 if evaluated.has(name.cast::<PyString>()?.to_str()?, key) {
@@ -254,9 +280,8 @@ impl<'py> Tables<'_, 'py> {
     }
 }
 
-/// Add facts of a list, or placed ones, from one on, as long as all have room, of which a key takes some and its characters, and no key
-/// gets so many that they are to be trimmed: twice as many as are kept. `sizes`: the room that a key takes, the room for all, and the least
-/// number of facts that are kept.
+/// Add facts of a list, or placed ones, from one on, as long as all have room, of which a key takes some and its characters. A key that gets
+/// twice as many as are kept is trimmed. `sizes`: the room that a key takes, the room for all, and the least number of facts that are kept.
 ///
 /// Return the number of facts, the room that they take, and the names of the rules of those whose key is among those `evaluated` early.
 #[pyfunction]
@@ -266,7 +291,7 @@ pub fn add_facts<'py>(
     tables: &Bound<'py, PyDict>,
     sizes: (usize, usize, usize),
     evaluated: Option<PyRef<'py, EvaluatedKeys>>,
-) -> PyResult<(usize, usize, Vec<Bound<'py, PyAny>>)> {
+) -> PyResult<(usize, i64, Vec<Bound<'py, PyAny>>)> {
     let (py, (size, room, most)) = (facts.py(), sizes);
     let mut tables = Tables { tables, size, room, most, evaluated, added: 0, parted: Vec::new() };
     let mut at = start;

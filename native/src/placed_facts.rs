@@ -8,13 +8,12 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::segments::packed as packed_number;
 use crate::undecided::UndecidedFacts;
+use crate::unpack::Reader;
+use crate::wire::Range;
 use crate::{caught, pack};
 
 /// Numbers of the longest place of a fact.
 const PLACE_MAX: usize = 4;
-
-/// Where bytes of a buffer begin and end.
-type Range = (u32, u32);
 
 struct PlacedFact {
     place: [i64; PLACE_MAX],
@@ -157,61 +156,7 @@ pub fn place_facts<'py>(
     Ok(Some((PyBytes::new(py, &out), facts.len())))
 }
 
-/// What msgspec has written in MessagePack.
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
 impl Reader<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        self.at += 1;
-        self.bytes.get(self.at - 1).copied()
-    }
-
-    /// Read a big-endian number of so many bytes.
-    fn unsigned(&mut self, size: usize) -> Option<u64> {
-        let bytes = self.bytes.get(self.at..self.at + size)?;
-        self.at += size;
-        Some(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-    }
-
-    fn number(&mut self) -> Option<i64> {
-        match self.byte()? {
-            head @ 0..=0x7f => Some(head.into()),
-            head @ 0xcc..=0xcf => self.unsigned(1 << (head - 0xcc))?.try_into().ok(),
-            head @ 0xd0..=0xd3 => {
-                let size = 1 << (head - 0xd0);
-                let above = 64 - 8 * size as u32;
-                Some((self.unsigned(size)? << above) as i64 >> above)
-            }
-            head @ 0xe0.. => Some((head as i8).into()),
-            _ => None,
-        }
-    }
-
-    /// Read the size of an array.
-    fn array(&mut self) -> Option<usize> {
-        match self.byte()? {
-            head @ 0x90..=0x9f => Some((head & 15).into()),
-            head @ 0xdc..=0xdd => Some(self.unsigned(2 << (head - 0xdc))? as usize),
-            _ => None,
-        }
-    }
-
-    /// Read a text, or bytes.
-    fn range(&mut self) -> Option<Range> {
-        let size = match self.byte()? {
-            head @ 0xa0..=0xbf => (head & 31).into(),
-            head @ 0xd9..=0xdb => self.unsigned(1 << (head - 0xd9))? as usize,
-            head @ 0xc4..=0xc6 => self.unsigned(1 << (head - 0xc4))? as usize,
-            _ => return None,
-        };
-        let start = self.at;
-        self.at = start.checked_add(size).filter(|end| *end <= self.bytes.len())?;
-        Some((start.try_into().ok()?, self.at.try_into().ok()?))
-    }
-
     fn facts(&mut self, buffer: usize, facts: &mut Vec<PlacedFact>) -> Option<()> {
         for _ in 0..self.array()? {
             if self.array()? != 6 {

@@ -149,12 +149,12 @@ class Facts:
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self._pending_of: dict[str | int, _Pending] = {}
         """By name and by number."""
-        self._tables: dict[str | int, tuple[KeyTable, dict[str, None] | None, str]] = {}
-        """Of the compiled reader, by name and by number, with the unsettled keys of a rule that can report early, and its name."""
+        self._tables: dict[str | int, tuple[KeyTable, dict[str, None] | None, str, int]] = {}
+        """Of the compiled reader, by name and by number, with the unsettled keys of a rule that can report early, name and `idle_ns`."""
         for name, pending in self._pending.items():
             for rule in (name, self.numbers[name]):
                 self._pending_of[rule] = pending
-                self._tables[rule] = pending.keys, pending.unsettled if pending.early else None, pending.rule.name
+                self._tables[rule] = pending.keys, pending.unsettled if pending.early else None, pending.rule.name, pending.idle_ns
         makes_journeys = any(rule.journeys is not None for rule, _ in rules.values())
         self.max_bytes = FACTS_MAX_BYTES + JOURNEYS_MAX_BYTES * makes_journeys
         """Memory that pending facts may take."""

@@ -291,6 +291,35 @@ def test_facts_by_the_compiled_reader_leave_what_those_of_python_leave(
     assert bool(findings[0]) == bool(deciding)
 
 
+def any_fact(random: Random, number: int, hours: int) -> Fact:
+    """A fact somewhere, within so many hours, with values of any kind."""
+    time = random.choice((number, random.randrange(hours * HOUR), -number))
+    place = random.choice((None, "", "a", "ключ")), random.randrange(2), random.randrange(60), random.randrange(3)
+    values = ([-1, [300, {"a": 1.5}]], {"b": None, "c": [True] * 20}, "x" * 40, "x" * 300, {str(key): key << 20 for key in range(20)})
+    value = random.choice(values) if random.random() < 0.99 else 1 << 70  # beyond 64 bits
+    return Fact(Where(*place, time, f"0:{random.randrange(9)}"), "heard", {"number": number, "value": value})
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_compiled_reader_trims_keys_as_python_does(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    random = Random(seed)  # noqa: S311 - repeatable
+    most, hours = random.randrange(2, 12), random.choice((1, 9, 90))
+    monkeypatch.setattr(packed_facts, "FACTS_PER_KEY_MAX", most)
+    made = []
+    for mode in ("off", "require"):
+        with reader(mode):
+            made.append(Facts({"rule": (FactRule("rule", HOUR, evaluate), lambda *_: None)}))
+    for first in range(0, 600, 20):
+        facts = [made[0].packed("rule", f"key {number % 2}", any_fact(random, number, hours)) for number in range(first, first + 20)]
+        for each in made:
+            each.add_each(facts)
+        states = [{key: of_key(pending.keys[key]) for key in pending.keys} for each in made for pending in each._pending.values()]
+        assert states[0] == states[1]
+        assert made[0]._size == made[1]._size
+    assert any(state[-1] for state in states[0].values())
+
+
 def of_key(facts: PendingFacts) -> tuple[Any, ...]:
     return bytes(facts.packs), facts.time, facts.count, facts.deciding, facts.trimmed
 
