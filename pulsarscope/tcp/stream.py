@@ -79,10 +79,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     copies: Copies | None = None
     newest: Identity = UNKNOWN_IDENTITY
     """Identity of the segment, or retransmission, that brought the newest bytes."""
-    snaplen_gaps: int = 0
-    """Gaps caused by the snap length."""
-    snaplen_bytes: int = 0
-    """Bytes of the gaps caused by the snap length."""
+    snaplen_gaps: tuple[int, int] = (0, 0)
+    """Number and bytes of the gaps caused by the snap length."""
     gaps: Intervals | None = None
     """Offsets of the gaps."""
     captured: bool = False
@@ -330,8 +328,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.gaps = self.gaps or Intervals()
         self.gaps.add(offset, end)
         if reason == SNAPLEN:
-            self.snaplen_gaps += 1
-            self.snaplen_bytes += size
+            count, total = self.snaplen_gaps
+            self.snaplen_gaps = count + 1, total + size
             return
         text = f"{size:,} bytes at offset {offset} of the stream from {self.source} are not in the capture."
         evidence = {"direction": self.index, "offset": offset, "size": size, "reason": reason}
@@ -432,8 +430,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 count, size = counted.count - STREAM_FINDINGS_MAX, counted.unreported_bytes
                 text = f"{count:,} more in the stream from {self.source}, {size:,} bytes in total."
                 self.log.append((where[1], finding(code, text, {"direction": self.index, "count": count, "bytes": size}, where)))
-        if self.snaplen_gaps:
-            size, count = self.snaplen_bytes, self.snaplen_gaps
+        count, size = self.snaplen_gaps
+        if count:
             text = f"{size:,} bytes of the stream from {self.source} were cut off by the snap length, in {plural(count, 'place')}."
             evidence = {"direction": self.index, "count": count, "bytes": size, "reason": SNAPLEN}
             self.log.append((where[1], finding("stream-gap", text, evidence, where)))
