@@ -159,7 +159,7 @@ class Decode(msgspec.Struct, frozen=True):
                 if waiting is not None:
                     yield self._result(engine, totals, waiting, facts, ends=False)
                 waiting = batch
-            yield self._result(engine, totals, waiting or RowBatch([], 0, 0, 0), facts, ends=True)
+            yield self._result(engine, totals, waiting or RowBatch([], *engine.progress), facts, ends=True)
         yield Finished({}, {}) if self.prepare is not None else Finished({**engine.endpoints}, {**engine.dissector_of})
 
     def _result(self, engine: Engine, totals: Totals, batch: RowBatch, facts: list[PackedFacts], *, ends: bool) -> Result:

@@ -61,15 +61,19 @@ class Names:
 
 
 def output_of(run: Run | ParallelRun) -> list[Any]:
-    """All that a run says, however its rows are cut into batches."""
+    """All that a run says, however its input is cut into blocks and its rows into batches."""
     said: list[Any] = []
+    progress: dict[int, tuple[int, int]] = {}
     with closing(iter(run)) as batches:
         for batch in batches:
+            now = batch.bytes_read, batch.last_packet
+            assert now >= progress.get(batch.file, (0, 0))
+            progress[batch.file] = now
             for row in batch.rows:
                 name = str(row.connection) if isinstance(row, Row) else ""
                 ends = (run.endpoints[name], run.dissector_of[name]) if name in run.endpoints else None
-                said.append((msgspec.json.encode(row), batch.file, batch.bytes_read, batch.last_packet, ends))
-    return [*said, run.packets, run.connections, run.severities, run.damaged, run.fragmented]
+                said.append((msgspec.json.encode(row), batch.file, ends))
+    return [*said, progress, run.packets, run.connections, run.severities, run.damaged, run.fragmented]
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +112,7 @@ def test_any_number_of_processes_gives_what_one_gives(everything: str, options: 
     want = output_of(jobs.run([everything], options, 1))
     for count in (2, 5):
         found = jobs.run([everything], options, count)
-        assert type(found) is ParallelRun
+        assert isinstance(found, ParallelRun) or found.engine.in_columns
         assert output_of(found) == want
 
 
