@@ -143,6 +143,8 @@ class CountedOnce:
         """The rows left out, of the latest ones."""
         self._columns: Any = None
         """`KeptOnce` of the compiled reader, after rows in columns have come."""
+        self._holds_places = False
+        """True when what is held may be places in columns."""
 
     @property
     def outer_of(self) -> Mapping[str, str]:
@@ -171,7 +173,8 @@ class CountedOnce:
                 return [kept]
         if ordered is not None:
             rows = [*ordered.all(), *following]
-        if self._columns is not None:
+        if self._holds_places:
+            self._holds_places = False
             for rows_held in (self._held or {}).values():
                 rows_held[:] = _in_rows(rows_held)
         out: list[Any] = []
@@ -237,6 +240,7 @@ class CountedOnce:
                 (HELD_ROWS_MAX, HELD_ROWS_NANOSECONDS, EARLY_MESSAGES_MAX),
                 [FrameRow, ExchangeRow, ConnectionRow, FindingRow, AnchorRow],
             )
+        self._holds_places = True
         return self._columns.kept(ordered, self.inner, self.add, self._repeats_finding, self._ended)
 
     def add(self, anchor: AnchorRow) -> Sequence[str]:
