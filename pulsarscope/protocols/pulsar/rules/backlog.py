@@ -34,7 +34,8 @@ CODES = table(
     SESSION.warning(
         "broker-silent",
         "A consumer has permits and there is a backlog, but the broker sends nothing.",
-        "Look at the topic's stats on the broker (blockedConsumerOnUnackedMsgs, dispatch rate limits, availablePermits) and at its log.",
+        "Look at the topic's stats on the broker (blockedConsumerOnUnackedMsgs, dispatch rate limits, availablePermits) and at its log. "
+        "In a capture at the client, a network that drops large segments looks the same: capture at the broker, too.",
         to_act="the broker's operators",
     ),
 )

@@ -264,7 +264,7 @@ class PermitRule(ConsumerRule[PermitState]):
             text = f"{consumer.title} granted no permits for {duration(starved)} after it subscribed: its client has to send FLOW"
         else:
             used = f"used up its {plural(consumer.granted, 'permit')} with {plural(consumer.delivered, 'message')}"
-            text = f"{consumer.title} {used} and sent no further FLOW for {duration(starved)}: its client has to act"
+            text = f"{consumer.title} {used} and sent no further FLOW for {duration(starved)}"
         evidence = {
             "frames": [since.name],
             **consumer.evidence,

@@ -17,7 +17,8 @@ CODES = table(
     SESSION.warning(
         "reconnect-loop",
         "A client connects again and again, and fails each time, or more often than not.",
-        "Look at what ends each connection. If CONNECT is the only command: a client without TLS on a TLS port, or without a token.",
+        "Look at what ends each connection. If CONNECT is the only command: a client without TLS on a TLS port, or without a token. If "
+        "captures at both ends show a RST that the other end did not send: a middlebox.",
         ("connection-closed-by-broker", "connection-reset", "churn-undecided"),
     ),
 )

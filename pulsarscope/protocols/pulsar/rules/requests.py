@@ -44,7 +44,8 @@ CODES = table(
     SESSION.warning(
         "slow-exchange",
         "A request was answered late.",
-        "Compare with the latencies of such requests in the statistics, and with the broker's metrics at that time.",
+        "Compare with the latencies of such requests in the statistics, and with the broker's metrics at that time. If `stats` counts many "
+        "retransmissions, look at the network first.",
         to_act="the broker's operators",
     ),
 )

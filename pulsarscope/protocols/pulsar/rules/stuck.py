@@ -243,7 +243,7 @@ def _starved(values: dict[str, Any], rest: int, until: int, count: int) -> tuple
         text += f" and did nothing for the last {duration(rest)} of {life}"
     else:
         text = f"{values['title']} granted no permits in {life}"
-    text += f", though the topic has at least {count:,} more: its client has to act."
+    text += f", though the topic has at least {count:,} more."
     return text, "consumer-starved-backlog-seconds"
 
 
