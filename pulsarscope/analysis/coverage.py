@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.generic_codes import FAILED_CODES
-from pulsarscope.model.findings import LOSS_CODES, UNDECIDED_CODES, UNREAD_CODES
+from pulsarscope.model.findings import GAP_CODES, LOSS_CODES, UNDECIDED_CODES, UNREAD_CODES
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
@@ -139,7 +139,7 @@ class Coverage:
             parts.append(Unjudged("undecided", {"findings": undecided}))
         if self._missing_bytes:
             parts.append(Unjudged("missing-bytes", {"bytes": self._missing_bytes, "connections": counts["missing-bytes"]}))
-        if lost := {code: counts[code] for code in sorted(LOSS_CODES - {"stream-gap", "midstream-start"}) if counts[code]}:
+        if lost := {code: counts[code] for code in sorted(LOSS_CODES - {*GAP_CODES, "midstream-start"}) if counts[code]}:
             parts.append(Unjudged("incomplete", lost))
         if payloads := counts["encrypted-payload"]:
             parts.append(Unjudged("encrypted-payloads", {"findings": payloads}))

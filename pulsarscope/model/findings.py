@@ -116,7 +116,10 @@ ONE_SIDED = "one-sided-capture"
 COPIED = "captured-twice"
 """Code of the finding that the packets of a connection were captured at two points."""
 
-LOSS_CODES = frozenset({"stream-gap", "midstream-start", "memory-cap", "packets-dropped", "packets-skipped"})
+GAP_CODES = ("stream-gap", "bytes-awaited")
+"""Findings about bytes of a stream that are not in the capture."""
+
+LOSS_CODES = frozenset({*GAP_CODES, "midstream-start", "memory-cap", "packets-dropped", "packets-skipped"})
 """Findings that say that something is missing: the verdict may be incomplete."""
 
 UNREAD_CODES = frozenset({"encrypted-payload"})
@@ -228,6 +231,12 @@ TCP_CODES = table(
         ("bytes-skipped", "chunk-missing", "frame-truncated"),
         to_act="whoever captures",
     ),
+    TCP.note(
+        "bytes-awaited",
+        "A stream ended while some of its bytes were still to come.",
+        "The receiver had not acknowledged them either: they were on their way, or the network had lost them. Not the capture.",
+        ("bytes-skipped", "chunk-missing", "frame-truncated"),
+    ),
     TCP.error(
         "overlap-conflict",
         "A retransmission differs from the first transmission.",
@@ -250,7 +259,7 @@ TCP_CODES = table(
         "What one side sent did not get through for seconds.",
         "The network lost it, or the other host was down. A process that hangs is not the cause: its host acknowledges for it. If smaller "
         "segments get through, a hop has a smaller MTU; if nothing does after a silence, a firewall or NAT has forgotten the connection.",
-        ("keepalive-lost", "request-unanswered", "send-unanswered", "slow-exchange", "slow-publish", "stream-gap"),
+        ("bytes-awaited", "keepalive-lost", "request-unanswered", "send-unanswered", "slow-exchange", "slow-publish", "stream-gap"),
         to_act="the network's operators",
     ),
     TCP.warning(

@@ -290,7 +290,7 @@ class Assembler(ConnectionTable):
             connection.end = time
         if other.buffer is not None and flags & ACK:
             distance = sequence_difference(other.sequence, ack)
-            if 0 < distance <= SEQUENCE_JUMP_MAX_BYTES:
+            if 0 <= distance <= SEQUENCE_JUMP_MAX_BYTES:
                 other.buffer.acknowledge(other.length + distance, connection.packets, time)
         if window and not (flags & CONTROL_FLAGS or cut or stream.window_closed or connection.closing):
             # The common case: a bare acknowledgment changes nothing, and data in order needs none of the checks below.

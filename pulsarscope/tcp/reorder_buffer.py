@@ -65,13 +65,16 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
     cuts: list[tuple[int, int]] = []
     acknowledged: int = 0
     """Offset up to which the peer has acknowledged the stream, if that is beyond the first hole, else 0."""
+    awaited: int = -1
+    """Offset up to which the peer acknowledged the stream at last, if the first hole is behind it: the peer lacks that, too. Else -1."""
     packets: int = 0
-    """Number of packets of the connection at that acknowledgment."""
+    """Number of packets of the connection at the acknowledgment beyond the first hole."""
     time: int = 0
     """Time of that acknowledgment, ns."""
 
     def acknowledge(self, offset: int, packets: int, time: int) -> None:
         """Take an acknowledgment of the bytes up to an offset; it counts until the holes before it have been given up."""
+        self.awaited = offset if offset < self.start else -1
         if not self.acknowledged and offset >= self.start:
             self.acknowledged, self.packets, self.time = offset, packets, time
 

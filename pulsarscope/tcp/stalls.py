@@ -37,7 +37,7 @@ def _closed_for(stream: Stream, end: Where) -> int:
 def _report_hole(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:
     """Report bytes that neither the capture nor the peer got, though those behind them came long ago."""
     behind = None if stream.buffer is None else stream.buffer.first
-    if behind is None or acknowledged is None or acknowledged > stream.length or end[2] - behind.time < STALL_NANOSECONDS_MIN:
+    if behind is None or acknowledged != stream.length or end[2] - behind.time < STALL_NANOSECONDS_MIN:
         return
     size, waited = behind.start - stream.length, end[2] - behind.time
     text = (

@@ -287,12 +287,12 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         while self.buffer is not None and self.buffer.waits_since(time):
             self._declare_hole(where)
 
-    def _declare_hole(self, where: Where) -> None:
+    def _declare_hole(self, where: Where, code: str = "stream-gap") -> None:
         """Declare the first hole as a gap, and deliver the segments after it."""
         if self.buffer is not None:
             first = self.buffer.first
             behind = None if first is None else (first.file, first.packet, first.time)
-            self._declare(self.buffer.start, HOLE, where, behind)
+            self._declare(self.buffer.start, HOLE, where, behind, code)
             self._drain(where)
 
     def _drain(self, where: Where) -> None:
@@ -317,7 +317,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if not len(buffer):
             self.buffer = None
 
-    def _declare(self, end: int, reason: Reason, where: Where, behind: Where | None = None) -> None:
+    def _declare(self, end: int, reason: Reason, where: Where, behind: Where | None = None, code: str = "stream-gap") -> None:
         """Declare the bytes up to offset `end` missing; the finding is placed at the packet `behind` them, if any."""
         offset = self.length
         size = end - offset
@@ -331,9 +331,10 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             count, total = self.snaplen_gaps
             self.snaplen_gaps = count + 1, total + size
             return
-        text = f"{size:,} bytes at offset {offset} of the stream from {self.source} are not in the capture."
+        more = "are not in the capture" if code == "stream-gap" else "had not come, and were not acknowledged, when it ended"
+        text = f"{size:,} bytes at offset {offset} of the stream from {self.source} {more}."
         evidence = {"direction": self.index, "offset": offset, "size": size, "reason": reason}
-        self._report("stream-gap", text, evidence, where, behind)
+        self._report(code, text, evidence, where, behind)
 
     def flush(self, where: Where) -> None:
         """Declare all holes as gaps, and deliver the buffered segments."""
@@ -342,12 +343,14 @@ class Stream(msgspec.Struct, gc=False, eq=False):
 
     def end(self, where: Where, acknowledged: int) -> None:
         """End the stream, acknowledged up to an offset: declare the missing bytes, report the totals, free the buffers."""
-        self.flush(where)
+        code = "bytes-awaited" if self.buffer is not None and self.buffer.awaited == self.length else "stream-gap"
+        while self.buffer is not None:
+            self._declare_hole(where, code)
         end = self.fin
         if end == UNKNOWN and self.captured and 1 < acknowledged - self.length <= RESET_WINDOW_BYTES:  # one may be a FIN
             end = acknowledged
         if end > self.length:
-            self._declare(end, HOLE, where)
+            self._declare(end, HOLE, where, None, code)
         self._report_totals(where)
         self.finding_counts = None
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -357,9 +356,10 @@ def test_giving_up_a_hole_changes_no_name() -> None:
         tape.send(CLIENT, 7, b"e")
         outcomes.append(tape.only())
     assert outcomes[0].pieces(CLIENT) == outcomes[1].pieces(CLIENT) == [(b"abc", 4), (b"d", 5), (b"e", 6 + 2 * HOLE_PACKETS_MAX)]
-    [given_up], [acknowledged_first] = (outcome.findings for outcome in outcomes)
-    assert given_up.order > acknowledged_first.order  # each is that of the packet which shows the hole
-    assert msgspec.structs.replace(given_up, order=acknowledged_first.order) == acknowledged_first
+    [awaited], [given_up] = (outcome.findings for outcome in outcomes)
+    assert (awaited.code, given_up.code) == ("bytes-awaited", "stream-gap")
+    assert awaited.order > given_up.order  # each is that of the packet which shows the hole
+    assert (awaited.packet, awaited.evidence) == (given_up.packet, given_up.evidence)
 
 
 def test_what_fills_a_hole_too_late_is_counted() -> None:

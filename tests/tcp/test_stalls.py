@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.tcp.tape import BASES, CLIENT, SECOND, SERVER, Outcome, Tape
+from tests.tcp.tape import BASES, CLIENT, FIN, RST, SECOND, SERVER, Outcome, Tape
 
 STALL = "network-stall"
 MILLISECOND = 1_000_000
@@ -129,7 +129,7 @@ def test_a_hole_that_the_peer_never_acknowledged_is_of_the_network() -> None:
     tape.send(SERVER, 0)
     tape.send(SERVER, 0, b"pong", after=3 * SECOND)
     outcome = tape.only()
-    assert sorted(codes(outcome)) == [STALL, "stream-gap"]
+    assert sorted(codes(outcome)) == ["bytes-awaited", STALL]
     (finding,) = [finding for finding in outcome.findings if finding.code == STALL]
     assert finding.packet == behind
     assert finding.text == (
@@ -140,7 +140,7 @@ def test_a_hole_that_the_peer_never_acknowledged_is_of_the_network() -> None:
 
 
 @pytest.mark.parametrize(
-    ("acknowledged", "after"), [(1_451, 3 * SECOND), (1_448, 3 * SECOND), (0, SECOND)], ids=["all", "the hole", "soon over"]
+    ("acknowledged", "after"), [(1_451, 3 * SECOND), (1_448, 3 * SECOND), (-1, SECOND)], ids=["all", "the hole", "before it"]
 )
 def test_a_hole_may_be_of_the_capture(acknowledged: int, after: int) -> None:
     tape = opened()
@@ -155,3 +155,40 @@ def test_a_capture_of_one_direction_does_not_show_who_lost_bytes() -> None:
     tape.send(CLIENT, 9, b"abc")
     tape.send(CLIENT, 12, b"abc", after=5 * SECOND)
     assert STALL not in codes(tape.only())
+
+
+AWAITED = "bytes-awaited"
+
+
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("ended_by", ["capture", "rst"])
+def test_what_the_receiver_lacks_at_the_end_too_is_awaited(closes: bool, ended_by: str) -> None:
+    tape = opened()
+    tape.send(CLIENT, 0, b"abc")
+    behind = tape.send(CLIENT, 10, b"xyz")
+    tape.send(SERVER, 0, ack=BASES[CLIENT] + 3)
+    if closes:
+        tape.send(CLIENT, 13, flags=FIN)
+    if ended_by == "rst":
+        tape.send(SERVER, 0, flags=RST)
+    outcome = tape.only()
+    (finding,) = [finding for finding in outcome.findings if finding.code in (AWAITED, "stream-gap")]
+    assert (finding.code, finding.severity, finding.packet) == (AWAITED, "note", behind)
+    assert finding.text == ("7 bytes at offset 3 of the stream from 10.0.0.1:40000 had not come, and were not acknowledged, when it ended.")
+
+
+@pytest.mark.parametrize("case", ["filled since", "acknowledged since", "nothing since", "acknowledged less"])
+def test_nobody_knows_that_the_receiver_lacks_what(case: str) -> None:
+    tape = opened()
+    tape.send(CLIENT, 0, b"abc")
+    if case == "filled since":
+        tape.send(CLIENT, 6, b"ghi")
+        tape.send(SERVER, 0, ack=BASES[CLIENT] + 3)
+        tape.send(CLIENT, 3, b"def")
+    tape.send(CLIENT, 12, b"xyz")
+    if case == "acknowledged since":
+        tape.send(SERVER, 0, ack=BASES[CLIENT] + 3)
+        tape.send(SERVER, 0, ack=BASES[CLIENT] + 15)
+    if case == "acknowledged less":
+        tape.send(SERVER, 0, ack=BASES[CLIENT] + 1)
+    assert [code for code in codes(tape.only()) if code in (AWAITED, "stream-gap")] == ["stream-gap"]

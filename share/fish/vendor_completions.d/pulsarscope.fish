@@ -362,13 +362,13 @@ function __pulsarscope_list
             printf '%s\n' ack-after-close ack-cumulative-shared ack-each ack-failed ack-hole ack-unanswered ack-unknown-id acked-redelivered \
                 advertised-address-odd auth-failed auth-refresh-unsupported authoritative-dropped backlog-growing batch-corrupt \
                 batch-partly-acked batching-unused body-mismatch bookie-refused bookie-silent broker-outage broker-silent \
-                broker-undecided broker-unreachable bytes-skipped capture-malformed capture-order capture-truncated captured-twice \
-                certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-duplicate chunk-incomplete chunk-invalid \
-                chunk-missing chunk-size-mismatch chunk-stuck churn-undecided clock-skew command-before-connect command-too-new \
-                compression-useless connection-churn connection-closed-by-broker connection-closed-by-client connection-reset \
-                consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused \
-                consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb \
-                decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
+                broker-undecided broker-unreachable bytes-awaited bytes-skipped capture-malformed capture-order capture-truncated \
+                captured-twice certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-duplicate chunk-incomplete \
+                chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided clock-skew command-before-connect \
+                command-too-new compression-useless connection-churn connection-closed-by-broker connection-closed-by-client \
+                connection-reset consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking \
+                consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag \
+                decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
                 encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable \
                 foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished \
                 http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order \
@@ -445,13 +445,13 @@ function __pulsarscope_list
             printf '%s\n' any-error ack-after-close ack-cumulative-shared ack-each ack-failed ack-hole ack-unanswered ack-unknown-id \
                 acked-redelivered advertised-address-odd auth-failed auth-refresh-unsupported authoritative-dropped backlog-growing \
                 batch-corrupt batch-partly-acked batching-unused body-mismatch bookie-refused bookie-silent broker-outage broker-silent \
-                broker-undecided broker-unreachable bytes-skipped capture-malformed capture-order capture-truncated captured-twice \
-                certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-duplicate chunk-incomplete chunk-invalid \
-                chunk-missing chunk-size-mismatch chunk-stuck churn-undecided clock-skew command-before-connect command-too-new \
-                compression-useless connection-churn connection-closed-by-broker connection-closed-by-client connection-reset \
-                consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused \
-                consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb \
-                decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
+                broker-undecided broker-unreachable bytes-awaited bytes-skipped capture-malformed capture-order capture-truncated \
+                captured-twice certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-duplicate chunk-incomplete \
+                chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided clock-skew command-before-connect \
+                command-too-new compression-useless connection-churn connection-closed-by-broker connection-closed-by-client \
+                connection-reset consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking \
+                consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag \
+                decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
                 encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable \
                 foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished \
                 http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order \

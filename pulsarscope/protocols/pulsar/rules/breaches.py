@@ -9,7 +9,7 @@ import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
-from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.findings import GAP_CODES, SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
@@ -92,7 +92,7 @@ _CLOSES = {
 WAITING_MAX = 10_000
 """Requests, and producers and consumers, of one connection that are remembered."""
 
-_BROKEN = ("stream-gap", "memory-cap")
+_BROKEN = (*GAP_CODES, "memory-cap")
 """Findings after which an answer or a close may have been missed."""
 
 _Id = tuple[str, int]

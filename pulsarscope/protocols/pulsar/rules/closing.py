@@ -248,7 +248,7 @@ class ClosingRule(ConnectionRule):
 
     def _forget_lost(self) -> None:
         """Forget requests whose answers may be among the bytes that the capture lacks."""
-        if self._unanswered and self._context.reported("stream-gap"):
+        if self._unanswered:
             left = set(unanswered(self._context, sorted(place for places in self._waiting.values() for place in places)))
             answered = {command: sum(place not in left for place in places) for command, places in self._waiting.items()}
             self._unanswered -= Counter(answered)

@@ -7,6 +7,7 @@ from math import inf
 from typing import TypeVar
 
 from pulsarscope.dissect.rules import Fact, ReportedFinding, RuleContext, Where
+from pulsarscope.model.findings import GAP_CODES
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import STREAM_FINDINGS_MAX
@@ -56,6 +57,11 @@ def gap_note(*, lost: bool) -> str:
     return "; the capture lacks bytes" if lost else ""
 
 
+def gaps_in(context: RuleContext) -> list[ReportedFinding]:
+    """Return the first findings about bytes of a connection that the capture lacks."""
+    return [finding for code in GAP_CODES for finding in context.reported(code)]
+
+
 def answers_lost(context: RuleContext, since: int) -> int:
     """Return how many answers to requests up to that time may be among the server's bytes that the capture lacks."""
     return sum(-(-size // SHORTEST_FRAME) for size in _gaps(context, context.server, since))
@@ -66,7 +72,7 @@ def may_lack(context: RuleContext, since: int, until: int, side: str = CLIENT) -
 
     `until` is the current time: how many later rows are already known differs between ways of running.
     """
-    if not context.reported("stream-gap"):
+    if not gaps_in(context):
         return False
     sender = context.client if side == CLIENT else context.server
     return any(size >= SHORTEST_FRAME for size in _gaps(context, sender, since, until))
@@ -80,7 +86,7 @@ def latest_lack(context: RuleContext, until: int) -> int:
 
 def latest_gap(context: RuleContext, until: int) -> int:
     """Return the time of either side's latest bytes that the capture lacks, up to the current time `until`; -1: it lacks none."""
-    return max((gap.where.time for gap in context.reported("stream-gap") if gap.where.time <= until), default=-1)
+    return max((gap.where.time for gap in gaps_in(context) if gap.where.time <= until), default=-1)
 
 
 def _gaps(context: RuleContext, sender: str, since: int, until: float = inf) -> list[int]:
@@ -94,7 +100,7 @@ def _gaps(context: RuleContext, sender: str, since: int, until: float = inf) -> 
 
 def _gaps_of(context: RuleContext, sender: str) -> list[ReportedFinding]:
     stream = f" stream from {sender} "
-    return [finding for finding in context.reported("stream-gap") if stream in finding.text.replace(",", " ")]
+    return [finding for finding in gaps_in(context) if stream in finding.text.replace(",", " ")]
 
 
 def unanswered(context: RuleContext, asked: Iterable[Where]) -> list[Where]:

@@ -9,7 +9,7 @@ import msgspec
 
 from pulsarscope.dissect.rules import RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
-from pulsarscope.model.findings import SESSION, TUNING, table
+from pulsarscope.model.findings import GAP_CODES, SESSION, TUNING, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
@@ -96,7 +96,7 @@ MILLISECOND_NS = 1_000_000
 EMPTY_MAX_BYTES = {"LZ4": 1, "SNAPPY": 1, "ZLIB": 8, "ZSTD": 13}
 """Size of the longest compressed form of empty content."""
 
-BROKEN = ("stream-gap", "memory-cap")
+BROKEN = (*GAP_CODES, "memory-cap")
 """Findings after which a PRODUCER may have been missed."""
 
 
