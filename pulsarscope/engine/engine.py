@@ -87,8 +87,7 @@ class Engine:
         self._select = select
         self._first = first
         if not (made := options.dissectors(show_secrets=options.show_secrets)):
-            message = "a run needs a dissector"
-            raise UsageError(message)
+            raise UsageError("a run needs a dissector")
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
         for dissector in made:
             dissector.passwords = passwords(options.passwords)
@@ -109,17 +108,15 @@ class Engine:
             kinds |= {FrameRow.kind}  # rows of frames tell where among those in columns the others belong
         session = _session_settings(options, kinds)
         codes = finding_codes(made, rules=False)
-        columns = in_order or opens_messages(options, kinds)
-        if select is not None:  # keys are there for what rules have looked at
-            columns = in_order and options.evaluates and FrameRow.kind in options.records and MessageRow.kind not in kinds
-        self.in_columns = columns
+        self.in_columns = in_order or opens_messages(options, kinds)
         """True when frames, or the messages in them, stay in the columns of a compiled reader."""
-        settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, columns)
-        messages_evaluated = MessageRow.kind in evaluated
+        if select is not None:  # keys are there for what rules have looked at
+            self.in_columns = in_order and options.evaluates and FrameRow.kind in options.records and MessageRow.kind not in kinds
+        settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, self.in_columns)
         self._timelines.configure(settings, evaluated)
         self._short = ShortConnections(made[0], inputs, self._timelines) if self._timelines.reads_short and select is None else None
         self._rows_max = options.rows_max or sys.maxsize
-        self._unheard = () if messages_evaluated else (self._timelines.message_type, EntryMessages)
+        self._unheard = () if MessageRow.kind in evaluated else (self._timelines.message_type, EntryMessages)
         """Types of rows that no rule asks for, and of which there may be very many."""
         types = {**ROWS, MessageRow.kind: self._timelines.message_type, ANCHOR: AnchorRow}
         self._for_rules = {Closed, *(made for kind, made in types.items() if kind not in handed_on | {FindingRow.kind})}
@@ -416,10 +413,13 @@ class Engine:
         """Feed rows to the rules, and leave out those that are there for the rules alone; `keys` may be `OrderedKeys`."""
         ordered, following = split(rows)
         if ordered is not None:
+            written = FrameRow.kind in self._options.records
             if self._rules is not None:
                 self._rules.feed(rows, keys)
+            elif written:
+                return rows, keys
             kept = ordered.without([*self._for_rules], exchanges=ExchangeRow.kind in self._options.records)
-            if FrameRow.kind in self._options.records:
+            if written:
                 return [kept, *following], keys.each(kept) if keys else []
             return [*kept.all(frames=False), *following], []
         if self._rules is None:

@@ -37,7 +37,6 @@ LARGE_FRAME_PACKETS = 8
 _BEHIND = 1 << 60
 """Position of connections of which a part brought nothing."""
 
-
 KeyedRows = tuple[list[Any], list[RowKey]]
 """Rows, and their keys, if they have any."""
 

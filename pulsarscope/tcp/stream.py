@@ -336,16 +336,15 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         evidence = {"direction": self.index, "offset": offset, "size": size, "reason": reason}
         self._report(code, text, evidence, where, behind)
 
-    def flush(self, where: Where) -> None:
+    def flush(self, where: Where, code: str = "stream-gap") -> None:
         """Declare all holes as gaps, and deliver the buffered segments."""
         while self.buffer is not None:
-            self._declare_hole(where)
+            self._declare_hole(where, code)
 
     def end(self, where: Where, acknowledged: int) -> None:
         """End the stream, acknowledged up to an offset: declare the missing bytes, report the totals, free the buffers."""
         code = "bytes-awaited" if self.buffer is not None and self.buffer.awaited == self.length else "stream-gap"
-        while self.buffer is not None:
-            self._declare_hole(where, code)
+        self.flush(where, code)
         end = self.fin
         if end == UNKNOWN and self.captured and 1 < acknowledged - self.length <= RESET_WINDOW_BYTES:  # one may be a FIN
             end = acknowledged
