@@ -1,0 +1,7 @@
+//! Blocks of a capture, and the segments in them.
+
+pub(crate) mod packet_blocks;
+pub(crate) mod packets;
+pub(crate) mod pieces;
+pub(crate) mod ring;
+pub(crate) mod segments;

@@ -1,0 +1,419 @@
+//! Facts that wait until their key is evaluated, and the keys that were evaluated early: most say nothing, and need no object of Python.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use crate::caught;
+use crate::facts::ordered::Ordered;
+use crate::facts::placed_facts::PlacedFacts;
+use crate::facts::trimming::trimmed;
+use crate::facts::undecided::{text_of, UndecidedFacts};
+
+/// Facts of one key, see `engine.packed_facts.PendingFacts`.
+struct Packed {
+    packs: Vec<u8>,
+    time: i64,
+    count: u32,
+    deciding: u32,
+    trimmed: u32,
+}
+
+impl Packed {
+    fn one(packed: &[u8], time: i64, decides: bool) -> Self {
+        Packed { packs: packed.into(), time, count: 1, deciding: decides.into(), trimmed: 0 }
+    }
+
+    fn push(&mut self, packed: &[u8], time: i64, decides: bool) {
+        if self.packs.capacity() < self.packs.len() + packed.len() {
+            // Most keys have few facts, and some have very many.
+            let spare = if self.count < GROWING { 0 } else { self.packs.len() / 8 };
+            self.packs.reserve_exact(packed.len() + spare);
+        }
+        self.packs.extend_from_slice(packed);
+        self.time = self.time.max(time);
+        self.count += 1;
+        self.deciding += u32::from(decides);
+    }
+}
+
+/// Number of facts of a key from which on there is room for more of them.
+const GROWING: u32 = 4;
+
+enum Waiting {
+    Packed(Packed),
+    /// An object of Python, with what has no place in the numbers here.
+    Python(Py<PyAny>),
+}
+
+impl Waiting {
+    fn new(facts: Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = facts.py();
+        let packs = facts.getattr(intern!(py, "packs"))?;
+        let packs = match (packs.cast::<PyBytes>(), packs.cast::<PyByteArray>()) {
+            (Ok(bytes), _) => bytes.as_bytes().to_vec(),
+            (_, Ok(bytes)) => bytes.to_vec(),
+            _ => return Ok(Waiting::Python(facts.unbind())),
+        };
+        let number = |name| facts.getattr(name).and_then(|number| number.extract::<u32>());
+        let time = facts.getattr(intern!(py, "time"))?.extract::<i64>();
+        let numbers = (number(intern!(py, "count")), number(intern!(py, "deciding")), number(intern!(py, "trimmed")));
+        match (time, numbers) {
+            (Ok(time), (Ok(count), Ok(deciding), Ok(trimmed))) => Ok(Waiting::Packed(Packed { packs, time, count, deciding, trimmed })),
+            _ => Ok(Waiting::Python(facts.unbind())),
+        }
+    }
+}
+
+/// Pending facts by key, the one silent longest first: the part of the interface of a dict that `engine.facts` needs.
+#[pyclass(mapping, module = "pulsarscope_native")]
+pub struct PendingKeys {
+    facts_type: Py<PyAny>,
+    facts: Ordered<Arc<[u8]>, Waiting>,
+    /// Bytes that they take, as Python counts them.
+    #[pyo3(get, set)]
+    size: usize,
+}
+
+impl PendingKeys {
+    fn object<'py>(&self, py: Python<'py>, facts: &Waiting) -> PyResult<Bound<'py, PyAny>> {
+        match facts {
+            Waiting::Packed(facts) => {
+                let numbers = (PyBytes::new(py, &facts.packs), facts.time, facts.count, facts.deciding, facts.trimmed);
+                self.facts_type.bind(py).call1(numbers)
+            }
+            Waiting::Python(facts) => Ok(facts.bind(py).clone()),
+        }
+    }
+
+    /// Return the bytes that a fact takes, of which a key takes `size` and its characters; None where Python has to add it.
+    fn room_of(&self, key: &[u8], packed: &[u8], size: usize) -> Option<usize> {
+        match self.facts.get(key) {
+            None => Some(size + packed.len() + characters(key)),
+            Some(Waiting::Packed(_)) => Some(packed.len()),
+            Some(Waiting::Python(_)) => None,
+        }
+    }
+
+    /// Return the facts of a key with another one, if that makes them too many, without those that are not evaluated: packed, and how many;
+    /// an error where Python has to find these.
+    fn trimmed(&self, key: &[u8], packed: &[u8], idle: i64, most: usize) -> Result<Option<(Vec<u8>, u32)>, ()> {
+        let Some(Waiting::Packed(facts)) = self.facts.get(key) else { return Ok(None) };
+        let count = facts.count as usize + 1;
+        if count < 2 * most.max(facts.trimmed as usize) {
+            return Ok(None);
+        }
+        trimmed(&[&facts.packs, packed].concat(), count, idle, most).map(Some).ok_or(())
+    }
+
+    /// Add a fact that takes so many bytes; return true when it begins a key.
+    fn take(&mut self, key: &[u8], packed: &[u8], time: i64, decides: bool, takes: usize) -> bool {
+        self.size += takes;
+        if let Some(Waiting::Packed(facts)) = self.facts.renew(key) {
+            facts.push(packed, time, decides);
+            return false;
+        }
+        self.facts.insert(key.into(), Waiting::Packed(Packed::one(packed, time, decides)));
+        true
+    }
+
+    /// Leave so many facts of a key, which are packed; return the bytes that this frees.
+    fn replace(&mut self, key: &[u8], packs: Vec<u8>, count: u32) -> i64 {
+        let Some(Waiting::Packed(facts)) = self.facts.renew(key) else { return 0 };
+        let freed = facts.packs.len() as i64 - packs.len() as i64;
+        (facts.packs, facts.count, facts.trimmed) = (packs, count, count);
+        self.size = (self.size as i64 - freed) as usize;
+        freed
+    }
+}
+
+#[pymethods]
+impl PendingKeys {
+    /// Hold nothing; `facts_type` makes the objects that stand for the facts of a key.
+    #[new]
+    fn new(facts_type: Py<PyAny>) -> Self {
+        PendingKeys { facts_type, facts: Ordered::default(), size: 0 }
+    }
+
+    fn __len__(&self) -> usize {
+        self.facts.len()
+    }
+
+    fn __getitem__<'py>(&self, key: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+        let facts = self.facts.get(&bytes_of(key)?).ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))?;
+        self.object(key.py(), facts)
+    }
+
+    fn __setitem__(&mut self, key: &Bound<'_, PyString>, facts: Bound<'_, PyAny>) -> PyResult<()> {
+        self.facts.insert(bytes_of(key)?, Waiting::new(facts)?);
+        Ok(())
+    }
+
+    /// Return the keys.
+    fn __iter__<'py>(keys: Bound<'py, Self>) -> PyResult<KeysIterator> {
+        let at = keys.borrow().facts.first;
+        Ok(KeysIterator { keys: keys.unbind(), at })
+    }
+
+    #[pyo3(signature = (key, default=None))]
+    fn pop<'py>(&mut self, key: &Bound<'py, PyString>, default: Option<Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.facts.remove(&bytes_of(key)?) {
+            Some(facts) => self.object(key.py(), &facts).map(Some),
+            None => Ok(default),
+        }
+    }
+
+    /// Add facts, from one on, as long as each begins a key and all have room, of which each takes `size` and its bytes.
+    ///
+    /// Return the number of facts, the room that they take, and how many of their keys are among those `evaluated` early.
+    fn begin(
+        &mut self,
+        facts: &UndecidedFacts,
+        start: usize,
+        size: usize,
+        room: usize,
+        rule: &str,
+        evaluated: Option<PyRef<'_, EvaluatedKeys>>,
+    ) -> PyResult<(usize, usize, usize)> {
+        caught(|| {
+            let (mut count, mut added, mut known) = (0, 0, 0);
+            for (_, key, packed, time) in facts.each(start) {
+                let takes = size + key.len() + packed.len();
+                if added + takes > room || self.facts.get(key).is_some() {
+                    break;
+                }
+                known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, key)) as usize;
+                self.take(key, packed, time, false, takes);
+                (count, added) = (count + 1, added + takes);
+            }
+            Ok((count, added, known))
+        })
+    }
+
+    /// Drop those of the first keys that bring no finding, if the rule is `quiet` about these, and remember all as evaluated.
+    ///
+    /// Return how much room that frees, the keys that are left to evaluate, and how many there was no room to remember.
+    fn forget<'py>(
+        &mut self,
+        py: Python<'py>,
+        count: usize,
+        size: usize,
+        quiet: bool,
+        rule: &str,
+        mut evaluated: PyRefMut<'py, EvaluatedKeys>,
+    ) -> PyResult<(usize, Vec<Bound<'py, PyString>>, usize)> {
+        let (mut freed, mut left, mut unknown, mut dropped) = (0, Vec::new(), 0, Vec::new());
+        for (key, facts) in self.facts.iter().take(count) {
+            unknown += !evaluated.insert(rule, key) as usize;
+            let packed = match facts {
+                Waiting::Packed(facts) if quiet && facts.deciding == 0 => Some(facts.packs.len()),
+                Waiting::Python(facts) if quiet && !facts.bind(py).getattr(intern!(py, "deciding"))?.is_truthy()? => {
+                    Some(facts.bind(py).getattr(intern!(py, "packs"))?.len()?)
+                }
+                _ => None,
+            };
+            match packed {
+                Some(packed) => {
+                    freed += size + packed + characters(key);
+                    dropped.push(key.clone());
+                }
+                None => left.push(text_of(py, key)?),
+            }
+        }
+        for key in dropped {
+            self.facts.remove(&key);
+        }
+        self.size -= freed.min(self.size);
+        Ok((freed, left, unknown))
+    }
+}
+
+/// A fact: its key, packed form and time, and whether it may bring a finding on its own.
+type Fact<'a> = (&'a [u8], &'a [u8], i64, bool);
+
+/// Tables of the rules of facts, and the room in them.
+struct Tables<'a, 'py> {
+    /// By the rule as facts have it: pending keys, those unsettled, unless the rule reports in the end alone, its name, and the silence that
+    /// parts its facts.
+    tables: &'a Bound<'py, PyDict>,
+    size: usize,
+    room: usize,
+    most: usize,
+    evaluated: Option<PyRef<'py, EvaluatedKeys>>,
+    added: i64,
+    /// Names of the rules of keys that were evaluated early, once for each.
+    parted: Vec<Bound<'py, PyAny>>,
+}
+
+impl<'py> Tables<'_, 'py> {
+    /// Add a fact; return false where Python has to do so.
+    fn take(&mut self, rule: &Bound<'py, PyAny>, (key, packed, time, decides): Fact<'_>) -> PyResult<bool> {
+        let Some(table) = self.tables.get_item(rule)? else { return Ok(false) };
+        let table = table.cast::<PyTuple>()?;
+        let mut keys = table.get_borrowed_item(0)?.cast::<PendingKeys>()?.borrow_mut();
+        let room = self.room as i64 - self.added;
+        let Some(takes) = keys.room_of(key, packed, self.size).filter(|takes| *takes as i64 <= room) else { return Ok(false) };
+        let Ok(trimmed) = keys.trimmed(key, packed, table.get_borrowed_item(3)?.extract()?, self.most) else { return Ok(false) };
+        self.added += takes as i64;
+        let begins = keys.take(key, packed, time, decides, takes);
+        if let Some((packs, count)) = trimmed {
+            self.added -= keys.replace(key, packs, count);
+        }
+        if begins {
+            if let Some(evaluated) = &self.evaluated {
+                let name = table.get_item(2)?;
+                if evaluated.has(name.cast::<PyString>()?.to_str()?, key) {
+                    self.parted.push(name);
+                }
+            }
+        }
+        let unsettled = table.get_borrowed_item(1)?;
+        if !unsettled.is_none() {
+            unsettled.cast::<PyDict>()?.set_item(text_of(rule.py(), key)?, rule.py().None())?;
+        }
+        Ok(true)
+    }
+}
+
+/// Add facts of a list, or placed ones, from one on, as long as all have room, of which a key takes some and its characters. A key that gets
+/// twice as many as are kept is trimmed. `sizes`: the room that a key takes, the room for all, and the least number of facts that are kept.
+///
+/// Return the number of facts, the room that they take, and the names of the rules of those whose key is among those `evaluated` early.
+#[pyfunction]
+pub fn add_facts<'py>(
+    facts: &Bound<'py, PyAny>,
+    start: usize,
+    tables: &Bound<'py, PyDict>,
+    sizes: (usize, usize, usize),
+    evaluated: Option<PyRef<'py, EvaluatedKeys>>,
+) -> PyResult<(usize, i64, Vec<Bound<'py, PyAny>>)> {
+    let (py, (size, room, most)) = (facts.py(), sizes);
+    let mut tables = Tables { tables, size, room, most, evaluated, added: 0, parted: Vec::new() };
+    let mut at = start;
+    if let Ok(placed) = facts.cast::<PlacedFacts>() {
+        while let Some((rule, fact)) = placed.get().fact(py, at) {
+            if !tables.take(rule.into_pyobject(py)?.as_any(), fact)? {
+                break;
+            }
+            at += 1;
+        }
+    } else {
+        for fact in facts.cast::<PyList>()?.iter().skip(start) {
+            let fact = fact.cast_into::<PyTuple>()?;
+            let (key, packed) = (fact.get_borrowed_item(1)?, fact.get_borrowed_item(2)?);
+            let key = key.cast::<PyString>()?;
+            let (Ok(key), Ok(time)) = (key.to_str(), fact.get_borrowed_item(3)?.extract()) else { break };
+            let decides = fact.get_borrowed_item(4)?.is_truthy()?;
+            if !tables.take(&fact.get_item(0)?, (key.as_bytes(), packed.cast::<PyBytes>()?.as_bytes(), time, decides))? {
+                break;
+            }
+            at += 1;
+        }
+    }
+    Ok((at - start, tables.added, tables.parted))
+}
+
+/// Keys of pending facts, one after the other.
+#[pyclass(module = "pulsarscope_native")]
+pub struct KeysIterator {
+    keys: Py<PendingKeys>,
+    at: u64,
+}
+
+#[pymethods]
+impl KeysIterator {
+    fn __iter__(iterator: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        iterator
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+        let keys = self.keys.borrow(py);
+        match keys.facts.from(self.at) {
+            Some((number, key)) => {
+                self.at = number + 1;
+                text_of(py, key).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+/// A set of keys of rules by 32 bits of their hashes, as `engine.evaluated_keys` has it.
+#[pyclass(module = "pulsarscope_native")]
+pub struct EvaluatedKeys {
+    hashes: RandomState,
+    /// Zero is an empty one.
+    slots: Vec<u32>,
+    count: usize,
+    max: usize,
+}
+
+impl EvaluatedKeys {
+    /// Return the slot of a key, or the one that it would get, and what stands there for it.
+    fn slot(&self, rule: &str, key: &[u8]) -> (usize, u32) {
+        let number = self.hashes.hash_one((rule, key));
+        let mark = ((number >> 32) as u32).max(1);
+        let mut slot = (number % self.slots.len() as u64) as usize;
+        while self.slots[slot] != 0 && self.slots[slot] != mark {
+            slot = (slot + 1) % self.slots.len();
+        }
+        (slot, mark)
+    }
+
+    fn has(&self, rule: &str, key: &[u8]) -> bool {
+        self.slots[self.slot(rule, key).0] != 0
+    }
+
+    /// Add a key; return false when there is no room for it.
+    fn insert(&mut self, rule: &str, key: &[u8]) -> bool {
+        let (slot, mark) = self.slot(rule, key);
+        if self.slots[slot] == 0 {
+            if self.count >= self.max {
+                return false;
+            }
+            self.count += 1;
+            self.slots[slot] = mark;
+        }
+        true
+    }
+}
+
+#[pymethods]
+impl EvaluatedKeys {
+    /// Remember so many keys in more slots than that.
+    #[new]
+    fn new(max: usize, slots: usize) -> Self {
+        EvaluatedKeys { hashes: RandomState::new(), slots: vec![0; slots.max(max + 1)], count: 0, max }
+    }
+
+    /// Return how many of some keys of a rule are here.
+    fn count(&self, rule: &str, keys: Vec<Bound<'_, PyString>>) -> PyResult<usize> {
+        let here = |key: &Bound<'_, PyString>| Ok(self.has(rule, &bytes_of(key)?) as usize);
+        keys.iter().map(here).sum()
+    }
+
+    /// Add keys of a rule; return for how many there was no room.
+    fn add(&mut self, rule: &str, keys: Vec<Bound<'_, PyString>>) -> PyResult<usize> {
+        keys.iter().map(|key| Ok(!self.insert(rule, &bytes_of(key)?) as usize)).sum()
+    }
+}
+
+/// Return a key in UTF-8, lone surrogates included.
+fn bytes_of(key: &Bound<'_, PyString>) -> PyResult<Arc<[u8]>> {
+    if let Ok(text) = key.to_str() {
+        return Ok(text.as_bytes().into());
+    }
+    let py = key.py();
+    let bytes = key.call_method1(intern!(py, "encode"), (intern!(py, "utf-8"), intern!(py, "surrogatepass")))?;
+    Ok(bytes.cast::<PyBytes>()?.as_bytes().into())
+}
+
+/// Return the number of characters of a key.
+fn characters(key: &[u8]) -> usize {
+    key.iter().filter(|byte| (**byte as i8) >= -0x40).count()
+}

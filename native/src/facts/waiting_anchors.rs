@@ -1,0 +1,117 @@
+//! Anchors that wait for those of other legs, as `dissect.legs.WaitingAnchors` keeps them.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem::take;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyTuple};
+
+use crate::encoding::pack;
+
+/// Anchors with the same content. Very many are alone.
+enum Equal {
+    One(Py<PyAny>),
+    Several { server: Option<Box<str>>, anchors: VecDeque<Py<PyAny>> },
+}
+
+type Table = HashMap<Box<str>, Equal>;
+
+#[pyclass(module = "pulsarscope_native")]
+#[derive(Default)]
+pub struct WaitingAnchors {
+    recent: Table,
+    older: Table,
+    began: i128,
+    count: usize,
+}
+
+#[pymethods]
+impl WaitingAnchors {
+    #[new]
+    fn new() -> Self {
+        WaitingAnchors::default()
+    }
+
+    /// Let an anchor wait; return those with its content that have waited before, unless all have its server. `limits`: for how long one
+    /// waits at least, how many wait, and how many with the same content.
+    fn add<'py>(
+        &mut self,
+        py: Python<'py>,
+        key: &str,
+        packed: Bound<'py, PyAny>,
+        time: i128,
+        server: &str,
+        limits: (i128, usize, usize),
+    ) -> Option<Bound<'py, PyList>> {
+        if time - self.began > limits.0 || self.count >= limits.1 {
+            (self.older, self.recent, self.began, self.count) = (take(&mut self.recent), Table::new(), time, 0);
+        }
+        let waiting = [&self.older, &self.recent].into_iter().filter_map(|table| table.get(key));
+        let others: Vec<Py<PyAny>> = waiting.flat_map(|equal| equal.of_others(py, server)).collect();
+        match self.recent.get_mut(key) {
+            None => {
+                self.recent.insert(key.into(), Equal::One(packed.unbind()));
+                self.count += 1;
+            }
+            Some(equal) => self.count += equal.add(py, packed.unbind(), server, limits.2),
+        }
+        if others.is_empty() {
+            return None;
+        }
+        PyList::new(py, others).ok()
+    }
+
+    /// Return the anchors that wait, the latest ones and those before, and since when and how many of the latest.
+    fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let of_table = |table: &Table| table.iter().map(|(key, equal)| equal.state(py, key)).collect::<Vec<_>>();
+        (of_table(&self.recent), of_table(&self.older), self.began, self.count).into_pyobject(py)
+    }
+}
+
+impl Equal {
+    /// Return content, server of all, anchors, and whether one is alone.
+    fn state(&self, py: Python<'_>, key: &str) -> (String, Option<String>, Vec<Py<PyAny>>, bool) {
+        match self {
+            Equal::One(packed) => (key.to_owned(), None, vec![packed.clone_ref(py)], true),
+            Equal::Several { server, anchors } => {
+                let anchors = anchors.iter().map(|packed| packed.clone_ref(py)).collect();
+                (key.to_owned(), server.as_deref().map(str::to_owned), anchors, false)
+            }
+        }
+    }
+
+    /// Return the anchors, unless all have this server.
+    fn of_others(&self, py: Python<'_>, server: &str) -> Vec<Py<PyAny>> {
+        match self {
+            Equal::One(packed) if has_server(packed.bind(py), server) => Vec::new(),
+            Equal::One(packed) => vec![packed.clone_ref(py)],
+            Equal::Several { server: Some(of_all), .. } if **of_all == *server => Vec::new(),
+            Equal::Several { anchors, .. } => anchors.iter().map(|packed| packed.clone_ref(py)).collect(),
+        }
+    }
+
+    /// Add an anchor of a server, the oldest one of too many in its place; return how many more that are.
+    fn add(&mut self, py: Python<'_>, packed: Py<PyAny>, server: &str, most: usize) -> usize {
+        if let Equal::One(first) = self {
+            let of_all = has_server(first.bind(py), server).then(|| server.into());
+            *self = Equal::Several { server: of_all, anchors: VecDeque::from([first.clone_ref(py)]) };
+        }
+        let Equal::Several { server: of_all, anchors } = self else { return 0 };
+        if of_all.as_deref() != Some(server) {
+            *of_all = None;
+        }
+        anchors.push_back(packed);
+        if anchors.len() <= most {
+            return 1;
+        }
+        anchors.pop_front();
+        0
+    }
+}
+
+/// Return true for a packed anchor whose server, which is packed last, is this one.
+fn has_server(packed: &Bound<'_, PyAny>, server: &str) -> bool {
+    let mut last = Vec::new();
+    pack::text(server, &mut last);
+    packed.cast::<PyBytes>().is_ok_and(|packed| packed.as_bytes().ends_with(&last))
+}

@@ -1,0 +1,127 @@
+//! Lines of messages as text, as `output/render/messages.py` writes them to a file: those without escapes.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use crate::caught;
+use crate::messages::kept_messages::{Batch, Message, Single};
+use crate::messages::MessageColumn;
+use crate::output::line_parts::{push_place, push_thousands};
+
+const GAP: &str = "  ";
+/// Column of which lines show nothing: that of the broker's metadata.
+const NOT_SHOWN: &str = "index";
+
+/// What the messages of an entry share: file, packet, sub, time, ledger and entry.
+type Shared = (i64, i64, i64, i64, Option<i64>, Option<i64>);
+
+/// Parts of all lines: before the name, between time and id, in the place of an absent id, and behind the size.
+type Marks = (String, String, String, String);
+
+/// Return the lines of the messages of an entry, and how wide the columns of times and of names are behind them; None where Python must write
+/// them. `columns`: those that the messages have for themselves; `zero`: the time from which times count; `widths`: of times and of names;
+/// `several`: files.
+#[pyfunction]
+pub fn message_text(
+    columns: &Bound<'_, PyDict>,
+    shared: Shared,
+    marks: Marks,
+    zero: i64,
+    widths: (usize, usize),
+    several: bool,
+) -> PyResult<Option<(String, (usize, usize))>> {
+    caught(|| {
+        let Some(batch) = batch_of(columns) else { return Ok(None) };
+        let mut lines = Lines { batch: &batch, shared, marks, zero, widths, several, text: String::new() };
+        for (index, message) in batch.messages.iter().enumerate() {
+            if lines.append(index, message).is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some((lines.text, lines.widths)))
+    })
+}
+
+/// Return the batch of which all columns are that lines show something of.
+fn batch_of(columns: &Bound<'_, PyDict>) -> Option<Arc<Batch>> {
+    let mut found: Option<Arc<Batch>> = None;
+    for (name, column) in columns {
+        if name.cast_into::<PyString>().ok()?.to_str().ok()? == NOT_SHOWN {
+            continue;
+        }
+        let column = column.cast_into::<MessageColumn>().ok()?;
+        let batch = &column.get().batch;
+        match &found {
+            Some(known) if !Arc::ptr_eq(known, batch) => return None,
+            _ => found = Some(batch.clone()),
+        }
+    }
+    found
+}
+
+struct Lines<'a> {
+    batch: &'a Batch,
+    shared: Shared,
+    marks: Marks,
+    zero: i64,
+    widths: (usize, usize),
+    several: bool,
+    text: String,
+}
+
+impl Lines<'_> {
+    /// Append the line of a message; None if Python must.
+    fn append(&mut self, index: usize, message: &Message) -> Option<()> {
+        let (file, packet, sub, time, ledger, entry) = match self.batch.singles.get(index) {
+            Some(Single { packet, sub, time, ledger, entry, .. }) => (self.shared.0, *packet, i64::from(*sub), *time, *ledger, *entry),
+            None => self.shared,
+        };
+        let elapsed = time - self.zero;
+        if elapsed < 0 {
+            return None;
+        }
+        let (before, middle, unnamed, behind) = &self.marks;
+        let text = &mut self.text;
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(before);
+        push_place(self.several.then_some(file), packet, sub, elapsed, &mut self.widths, text);
+        text.push_str(middle);
+        match (ledger, entry) {
+            (Some(ledger), Some(entry)) if self.batch.singles.is_empty() => write!(text, "{ledger}:{entry}:{index}").ok()?,
+            (Some(ledger), Some(entry)) => write!(text, "{ledger}:{entry}").ok()?,
+            _ => text.push_str(unnamed),
+        }
+        if let Some(key) = message.key {
+            write!(text, "{GAP}key {}", printable(self.batch.text(key))?).ok()?;
+        }
+        if let Some(sequence) = message.sequence_id {
+            write!(text, "{GAP}seq {sequence}").ok()?;
+        }
+        if message.null_value == Some(true) {
+            write!(text, "{GAP}tombstone{behind}").ok()?;
+        } else {
+            text.push_str(GAP);
+            push_thousands(i64::from(message.size), text);
+            write!(text, " B{behind}").ok()?;
+        }
+        let pairs = self.batch.pairs.get(message.properties.0 as usize..message.properties.1 as usize)?;
+        for (place, (name, value)) in pairs.iter().enumerate() {
+            text.push_str(if place == 0 { "  {" } else { ", " });
+            write!(text, "{}={}", printable(self.batch.text(*name))?, printable(self.batch.text(*value))?).ok()?;
+        }
+        if !pairs.is_empty() {
+            text.push('}');
+        }
+        Some(())
+    }
+}
+
+/// Return a text; None if Python escapes something in it.
+fn printable(text: &str) -> Option<&str> {
+    Some(text).filter(|text| text.bytes().all(|byte| (b' '..=b'~').contains(&byte)))
+}

@@ -1,0 +1,153 @@
+//! Lines of the timeline, as `output/render/timeline.py` writes them to a file: those without escapes or warnings.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::rc::Rc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::frames::{Frame, Frames};
+use crate::output::frame_summary::FrameSummaries;
+use crate::output::line_parts::{push_duration, push_place, GAP, MINUTES};
+use crate::output::summaries::Summaries;
+use crate::schema::tables::Tables;
+
+/// What `Look` takes of Python: its `looks`, `commands`, `short_topic`, `summary`, `summaries` and `introduce`.
+pub type Parts<'py> =
+    (Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyAny>, Bound<'py, PyAny>, PyRefMut<'py, Summaries>, Option<Bound<'py, PyAny>>);
+
+/// The state of the output: what repeats in its lines.
+pub struct Look<'py> {
+    /// Parts of the lines of each connection, and texts of commands.
+    pub looks: Bound<'py, PyDict>,
+    pub commands: Bound<'py, PyDict>,
+    /// Start of a dim part, of a slow one, their end, marks of an answer, of a millionth, and of a good checksum.
+    pub marks: [String; 6],
+    pub slow: i64,
+    pub zero: i64,
+    pub time_width: usize,
+    pub name_width: usize,
+    pub several: bool,
+    pub summaries: FrameSummaries<'py>,
+    /// Takes the row of a frame, makes the parts of the lines of its connection, and returns the lines before it; None: Python must.
+    pub introduce: Option<Bound<'py, PyAny>>,
+}
+
+/// Lines of the frames of some batches.
+pub struct Lines<'a, 'py> {
+    py: Python<'py>,
+    pub look: &'a mut Look<'py>,
+    pub text: String,
+    pub frames: usize,
+    /// Messages of the client, and of the server.
+    pub messages: [i64; 2],
+    /// Arrows to the server and to the client, by batch and origin; None where Python must look.
+    arrows: HashMap<(usize, u32), Option<[Rc<str>; 2]>>,
+    commands: HashMap<u8, Option<Rc<str>>>,
+}
+
+impl<'a, 'py> Lines<'a, 'py> {
+    pub fn new(py: Python<'py>, look: &'a mut Look<'py>) -> Self {
+        let (arrows, commands) = (HashMap::new(), HashMap::new());
+        Lines { py, look, text: String::new(), frames: 0, messages: [0, 0], arrows, commands }
+    }
+
+    /// Append the line of a frame; return false if Python must.
+    pub fn append(&mut self, batch: usize, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<bool> {
+        let named = &frame.named;
+        let elapsed = frame.time - self.look.zero;
+        if frame.parts().numbers.rare || elapsed < 0 || named.latency.is_some_and(|latency| latency >= MINUTES) {
+            return Ok(false);
+        }
+        let is_client = frames.is_client(frame);
+        let Some(arrow) = self.arrow(batch, frames, frame, usize::from(!is_client))? else { return Ok(false) };
+        let Some(command) = self.command(frames, tables, frame)? else { return Ok(false) };
+        let start = self.text.len();
+        self.begin_line();
+        let look = &mut *self.look;
+        let [dim, slow, reset, answers, micro, good] = &look.marks;
+        let mut widths = (look.time_width, look.name_width);
+        let file = look.several.then(|| frames.file(frame));
+        self.text.push_str(dim);
+        push_place(file, frame.packet, i64::from(frame.sub()), elapsed, &mut widths, &mut self.text);
+        let _ = write!(self.text, "{reset} {arrow} {command} ");
+        if !look.summaries.write(batch, frames, tables, frame, &mut self.text)? {
+            self.text.truncate(start);
+            return Ok(false);
+        }
+        (look.time_width, look.name_width) = widths;
+        if let (Some((file, packet, sub)), Some(latency)) = (named.request, named.latency) {
+            self.text.push_str(if latency < look.slow { dim } else { slow });
+            let _ = write!(self.text, "{GAP}{answers} ");
+            if look.several {
+                let _ = write!(self.text, "{file}:");
+            }
+            let _ = write!(self.text, "{packet}.{sub} ");
+            push_duration(latency, micro, &mut self.text);
+            self.text.push_str(reset);
+        }
+        if frame.parts().payload_at > 0 {
+            self.text.push_str(good);
+        }
+        if let Some(count) = named.messages.filter(|count| *count > 0) {
+            self.messages[usize::from(!is_client)] += count;
+        }
+        self.frames += 1;
+        Ok(true)
+    }
+
+    fn arrow(&mut self, batch: usize, frames: &Frames, frame: &Frame, side: usize) -> PyResult<Option<Rc<str>>> {
+        let key = (batch, frame.origin());
+        if !self.arrows.contains_key(&key) {
+            let name = &frames.names(frame)[2];
+            let mut look = self.look.looks.get_item(name)?;
+            if let (None, Some(introduce)) = (&look, &self.look.introduce) {
+                let lines: String = introduce.call1((frames.named_row(self.py, frame)?,))?.extract()?;
+                if !lines.is_empty() {
+                    self.begin_line();
+                    self.text.push_str(&lines);
+                }
+                self.arrows.clear(); // their width may be another one
+                look = self.look.looks.get_item(name)?;
+            }
+            let known = match look {
+                Some(look) => {
+                    let look = look.cast_into::<PyTuple>()?;
+                    let same = look.get_item(2)?.is(&self.look.summaries.summary);
+                    if same {
+                        Some([text_at(&look, 0)?, text_at(&look, 1)?])
+                    } else {
+                        None
+                    }
+                }
+                None => None,
+            };
+            self.arrows.insert(key, known);
+        }
+        Ok(self.arrows.get(&key).and_then(Option::as_ref).map(|sides| sides[side].clone()))
+    }
+
+    /// End the line before the next one.
+    fn begin_line(&mut self) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+    }
+
+    fn command(&mut self, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<Option<Rc<str>>> {
+        let number = frame.parts().command;
+        if !self.commands.contains_key(&number) {
+            let known = match self.look.commands.get_item(frames.command(tables, frame)?.name.text.bind(self.py))? {
+                Some(shown) => Some(text_at(&shown.cast_into::<PyTuple>()?, 0)?),
+                None => None,
+            };
+            self.commands.insert(number, known);
+        }
+        Ok(self.commands.get(&number).and_then(Clone::clone))
+    }
+}
+
+fn text_at(texts: &Bound<'_, PyTuple>, place: usize) -> PyResult<Rc<str>> {
+    Ok(Rc::from(texts.get_item(place)?.extract::<&str>()?))
+}

@@ -1,0 +1,171 @@
+//! What Python asks of the segments of a flow.
+
+use std::fmt::Write;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
+
+use crate::capture::pieces::{item, Piece, Pieces};
+use crate::capture::segments::{packed, Segment, Segments};
+use crate::tcp::complete::{self, ConnectionTuple};
+
+/// `capture.Segment`.
+type SegmentTuple<'py> = (i64, i64, u32, u32, u8, u16, Bound<'py, PyBytes>, u32, u16, Bound<'py, PyBytes>);
+
+/// A packet with bytes of frames that are looked for: number, flags, start and end in the stream; time, bytes as they are stored, and what
+/// is to be said of it, or nothing where Python has more to say.
+type Copied<'py> = (i64, u8, i64, i64, Option<(i64, Bound<'py, PyBytes>, String)>);
+
+#[pymethods]
+impl Segments {
+    fn __len__(&self) -> usize {
+        self.segments.len()
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        item(index, self.segments.len(), |place| self.tuple(py, place))
+    }
+
+    /// Append a segment that Python has read.
+    fn append(&mut self, py: Python<'_>, segment: SegmentTuple<'_>) -> PyResult<()> {
+        let (packet, time, sequence, acknowledgment, flags, window, payload, missing, identification, options) = segment;
+        let bytes = [payload.as_bytes(), options.as_bytes()].concat();
+        let (payload, options) = (u32::try_from(payload.as_bytes().len())?, u32::try_from(bytes.len())?);
+        self.segments.push(Segment {
+            packet,
+            time,
+            sequence,
+            acknowledgment,
+            flags,
+            window,
+            missing,
+            identification,
+            buffer: self.buffers.len() as u32,
+            payload: (0, payload),
+            options: (payload, options),
+            stored: (0, 0),
+        });
+        self.buffers.push(PyBytes::new(py, &bytes).unbind());
+        Ok(())
+    }
+
+    /// The list that Python goes on with.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Vec<Bound<'py, PyTuple>>,))> {
+        Ok((py.get_type::<PyList>(), (self.tuples(py)?,)))
+    }
+
+    /// Latest time of the segments, ns.
+    fn latest(&self) -> i64 {
+        self.segments.iter().map(|segment| segment.time).max().unwrap_or(0)
+    }
+
+    /// Segments with bytes in some ranges of their stream, as `tcp.placement` finds them, with their packets, if these are to be copied, and
+    /// the names of the frames that have bytes there, as `analysis.packet_selection` tells them.
+    ///
+    /// `sequence`, `length`: position of the stream behind the block; `farthest`: bytes from there to the last that belong to it; `starts`,
+    /// `ends`: of the ranges, in their order, as integers of 64 bits.
+    /// `frames`: files, names and numbers of commands of the frames that are these ranges, as integers of 64 bits; `commands`: by their
+    /// numbers; `findings`: bits of sub in a name, and findings on frames by file and name, and on packets, whose sub is 0; `file`: that of the
+    /// segments.
+    #[allow(clippy::too_many_arguments)]
+    fn copies<'py>(
+        &self,
+        py: Python<'py>,
+        sequence: i64,
+        length: i64,
+        farthest: i64,
+        starts: &[u8],
+        ends: &[u8],
+        frames: (&[u8], &[u8], &[u8]),
+        commands: Vec<String>,
+        findings: (u32, Bound<'py, PyDict>),
+        file: i64,
+        copy: bool,
+    ) -> PyResult<Vec<Copied<'py>>> {
+        let (files, names, numbers) = frames;
+        let (sub_bits, findings) = findings;
+        let is_told = |file: i64, name: i64| if findings.is_empty() { Ok(false) } else { findings.contains((file, name)) };
+        let mut found = Vec::new();
+        for (segment, start, end, range) in self.placed(sequence, length, farthest, starts, ends) {
+            let mut comment = String::new();
+            let mut plain = copy && segment.stored.1 > 0 && !is_told(file, segment.packet << sub_bits)?;
+            for at in range {
+                let (file, name) = (packed(files, at), packed(names, at));
+                plain &= !is_told(file, name)?;
+                if name != 0 {
+                    if !comment.is_empty() {
+                        comment.push('\n');
+                    }
+                    let command =
+                        usize::try_from(packed(numbers, at)).ok().and_then(|number| commands.get(number)).map_or("", String::as_str);
+                    let _ = write!(comment, "{file}:{}.{} {command}", name >> sub_bits, name & ((1 << sub_bits) - 1));
+                }
+            }
+            let stored = |(start, end): (u32, u32)| {
+                let data = self.buffers[segment.buffer as usize].as_bytes(py);
+                PyBytes::new(py, &data[start as usize..end as usize])
+            };
+            let told = plain.then(|| (segment.time, stored(segment.stored), comment));
+            found.push((segment.packet, segment.flags, start, end, told));
+        }
+        Ok(found)
+    }
+
+    /// The connection of a client's segments and the server's, if it begins and ends with them; see `complete::connection`.
+    fn complete(&self, py: Python<'_>, server: &Segments, longest: i64) -> Option<ConnectionTuple> {
+        complete::connection(py, self, server, longest)
+    }
+
+    /// How many segments are not in order, one behind the other, or ask for a closer look, and the packet of the first one; the first
+    /// with the next sequence number.
+    fn odd(&self, sequence: i64) -> (usize, Option<i64>) {
+        let mut expected = sequence;
+        let (mut odd, mut first) = (0, None);
+        for segment in &self.segments {
+            let stop = i64::from(segment.sequence) + segment.size();
+            if segment.is_in_order(expected) {
+                expected += segment.size();
+            } else {
+                odd += 1;
+                first = first.or(Some(segment.packet));
+                expected = expected.max(stop);
+            }
+        }
+        (odd, first)
+    }
+
+    /// The segments before a packet, and those from it on.
+    fn cut(&self, py: Python<'_>, packet: i64) -> (Segments, Segments) {
+        (self.part(py, ..self.place_of(packet)), self.behind(py, packet))
+    }
+
+    /// Pieces of the segments of a stream, the first with the next sequence number; None when one of them is not in order, or asks for a
+    /// closer look, as a closed window or sequence numbers that wrap do. With them their size and, of the last one that brings data,
+    /// identification, size and options.
+    fn in_order(&self, py: Python<'_>, sequence: i64) -> Option<(Pieces, usize, u16, usize, Py<PyBytes>)> {
+        let mut expected = sequence;
+        let mut pieces = Vec::with_capacity(self.segments.len());
+        let mut newest = None;
+        for segment in &self.segments {
+            let size = segment.size();
+            if !segment.is_in_order(expected) {
+                return None;
+            }
+            if size > 0 {
+                let Segment { packet, time, buffer, payload, .. } = *segment;
+                pieces.push(Piece { buffer, start: payload.0, end: payload.1, packet, time, moment: packet });
+                expected += size;
+                newest = Some(segment);
+            }
+        }
+        let size = usize::try_from(expected - sequence).ok()?;
+        let (identification, last, options) = match newest {
+            None => (0, 0, PyBytes::new(py, b"").unbind()),
+            Some(segment) => {
+                let options = PyBytes::new(py, self.bytes(py, segment, segment.options)).unbind();
+                (segment.identification, (segment.payload.1 - segment.payload.0) as usize, options)
+            }
+        };
+        Some((self.pieces(py, pieces), size, identification, last, options))
+    }
+}

@@ -1,0 +1,7 @@
+//! Connections that are plain: seen from their SYN on, in order.
+
+pub(crate) mod closed_connections;
+pub(crate) mod complete;
+pub(crate) mod flow_segments;
+pub(crate) mod kept_packets;
+pub(crate) mod plain_tcp;
