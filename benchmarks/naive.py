@@ -1,8 +1,8 @@
 """Parts that the peers share: streams, frames and rows as one writes them in an afternoon. One JSON line per frame.
 
 A peer reads packets with a library of its own and hands the TCP segments to `write_frames`. Correct on data in and out of order,
-retransmitted or overlapping; it knows no gaps, no midstream start, no sessions. The generated protobuf module is the only thing shared
-with pulsarscope; it is loaded on its own, so that a peer does not pay for importing the package.
+retransmitted or overlapping; it knows no gaps, no midstream start, no sessions. The generated protobuf module is that of the tests; it
+is loaded on its own, so that a peer does not pay for importing their package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from crc32c import crc32c
 from google.protobuf.message import DecodeError, Message
 
-GENERATED = Path(__file__).resolve().parent.parent / "pulsarscope" / "protocols" / "pulsar" / "frame" / "pulsar_pb2.py"
+GENERATED = Path(__file__).resolve().parent.parent / "tests" / "scenarios" / "pulsar_pb2.py"
 LOADER = SourceFileLoader("pulsar_pb2", str(GENERATED))
 SPEC = spec_from_loader("pulsar_pb2", LOADER)
 assert SPEC is not None  # noqa: S101 - for the type checker: a loader was given

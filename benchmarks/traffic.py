@@ -23,8 +23,8 @@ from typing import BinaryIO, NamedTuple
 
 from crc32c import crc32c
 
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from tests.scenarios import ACK, FIN, PSH, SYN, Single, batch, command_frame, compress, ethernet, ipv4
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.frames import CHECKSUM_MAGIC, PUBLISH_TIME_MS, sized
 
 CLIENT, SERVER = 0, 1

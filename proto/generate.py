@@ -1,7 +1,7 @@
-"""Regenerate what `pulsarscope/protocols/pulsar/frame` has from `pulsar.proto` (needs the `test` extra: grpcio-tools).
+"""Regenerate what `protocols/pulsar/frame` and `tests/scenarios` have from `pulsar.proto` (needs the `test` extra: grpcio-tools).
 
-`pulsar_pb2.py` is protoc's own module, for encoders and oracles. `schema.py` holds what a decoder needs of it, as plain tables: importing
-protobuf would take a quarter of the time that a small capture takes. `wireshark.lua` is the dissector for Wireshark.
+`schema.py` holds what a decoder needs, as plain tables: importing protobuf would take a quarter of the time that a small capture takes.
+`wireshark.lua` is the dissector for Wireshark. `pulsar_pb2.py` is protoc's own module, the encoder and oracle of the tests.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from wireshark import wireshark_text
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent / "pulsarscope" / "protocols" / "pulsar" / "frame"
+TESTS = HERE.parent / "tests" / "scenarios"
 
 HEAD = '''"""Contents of pulsar.proto as tables: made by proto/generate.py."""
 
@@ -85,11 +86,11 @@ def tables(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return names["MESSAGES"], names["ENUMS"]
 
 
-def main(target: Path = TARGET) -> int:
+def main(target: Path = TARGET, tests: Path = TESTS) -> int:
     """Write the modules and the dissector; protoc's exit code."""
     well_known = str(files("grpc_tools") / "_proto")
     described = target / "pulsar.descriptor"
-    arguments = ["protoc", f"-I{HERE}", f"-I{well_known}", f"--python_out={target}", f"--descriptor_set_out={described}"]
+    arguments = ["protoc", f"-I{HERE}", f"-I{well_known}", f"--python_out={tests}", f"--descriptor_set_out={described}"]
     status: int = protoc.main([*arguments, str(HERE / "pulsar.proto")])
     if not status:
         (file,) = FileDescriptorSet.FromString(described.read_bytes()).file

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import Descriptor
 
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from tests.scenarios import CHECKSUM_MAGIC, Conversation, command_frame, message_metadata, payload_frame
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.bad_inputs.cases import (
     CONNECT,
     CONNECTED,

@@ -280,7 +280,7 @@ class TestReading:
 class TestLatencies:
     def test_those_of_the_quickstart_are_the_differences_of_its_packet_times(self) -> None:
         """Computed from the raw file: receipts by producer and sequence id, responses by request id, with upb alone."""
-        from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb  # noqa: PLC0415 - only this one needs it
+        from tests.scenarios import pulsar_pb2 as pb  # noqa: PLC0415 - only this one needs it
 
         path = CAPTURES / "quickstart.pcapng"
         packets = packets_of(path)

@@ -14,7 +14,7 @@ import lz4.block
 import zstandard
 from crc32c import crc32c
 
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
+from tests.scenarios import pulsar_pb2 as pb
 
 CHECKSUM_MAGIC = b"\x0e\x01"
 BROKER_ENTRY_MAGIC = b"\x0e\x02"

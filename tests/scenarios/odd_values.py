@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pulsarscope.protocols.pulsar.frame.pulsar_pb2 import BaseCommand
+from tests.scenarios.pulsar_pb2 import BaseCommand
 
 ALL_FIELDS = sorted(
     {field.name for kind in BaseCommand.DESCRIPTOR.fields if kind.message_type for field in kind.message_type.fields}

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
+from tests.scenarios import pulsar_pb2 as pb
 
 INT64_MAX = (1 << 63) - 1
 GROUP = "a group"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from pulsarscope.protocols.pulsar.frame import generated, pulsar_pb2, schema
+from pulsarscope.protocols.pulsar.frame import generated, schema
 from tests.places import ROOT
+from tests.scenarios import pulsar_pb2
 
 
 def serialized_descriptor(module: Path) -> bytes:
@@ -29,7 +30,7 @@ def committed() -> FileDescriptorProto:
 
 def test_generating_anew_gives_the_committed_modules(tmp_path: Path) -> None:
     generate = runpy.run_path(str(ROOT / "proto" / "generate.py"))["main"]
-    assert generate(tmp_path) == 0
+    assert generate(tmp_path, tmp_path) == 0
     fresh = FileDescriptorProto.FromString(serialized_descriptor(tmp_path / "pulsar_pb2.py"))
     assert fresh == committed()
     assert (tmp_path / "schema.py").read_text() == Path(schema.__file__).read_text()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from tests.scenarios import base_command, command_frame, message_metadata, payload_frame, sized
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.bad_inputs.cases import chance, send
 from tests.scenarios.commands import PING
 from tests.scenarios.samples import tagged, varint

@@ -13,9 +13,9 @@ from pulsarscope.dissect.frames import Note
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.entry import batch as module
 from pulsarscope.protocols.pulsar.entry.batch import OWN_COLUMNS, BatchReader
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans
 from tests.scenarios import Single, batch
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.chance import damaged, message_of, randoms
 
 PLAN = Plans(show_secrets=True).named("SingleMessageMetadata")

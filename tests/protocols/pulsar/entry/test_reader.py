@@ -16,8 +16,8 @@ from hypothesis import given, settings
 
 from pulsarscope.model import limits
 from pulsarscope.protocols.pulsar.entry import reader
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from tests.scenarios import Single, batch, compress, payload_frame
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.chance import damaged, randoms
 from tests.scenarios.commands import message, send
 from tests.scenarios.dialogue import Dialogue

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pulsarscope.dissect.contract import Candidate
 from pulsarscope.protocols.pulsar.frame import boundary
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from tests.scenarios import command_frame, message_metadata, payload_frame
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.chance import damaged, randoms
 from tests.scenarios.frames import base_command, sized
 from tests.scenarios.samples import command, delimited, tagged

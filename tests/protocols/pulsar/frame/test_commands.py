@@ -7,7 +7,6 @@ from crc32c import crc32c
 
 from pulsarscope.dissect.frames import OK
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.commands import (
     OPENING_COMMANDS,
     PAYLOAD_COMMANDS,
@@ -16,6 +15,7 @@ from pulsarscope.protocols.pulsar.frame.commands import (
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.frames import CHECKSUM_MAGIC, message_metadata, sized
 from tests.scenarios.samples import VARIANTS, as_dict, command
 

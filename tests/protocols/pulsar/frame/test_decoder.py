@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
 from pulsarscope.model.records import Checksum
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from tests.scenarios import Single, batch, command_frame, message_metadata, payload_frame
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.chance import damaged, message_of, randoms
 from tests.scenarios.frames import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, base_command, sized
 from tests.scenarios.samples import as_dict, command, delimited, tagged

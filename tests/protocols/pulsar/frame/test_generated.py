@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from pulsarscope.dissect.frames import Note
 from pulsarscope.protocols.pulsar.frame import fast_path
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.fast_path import FALLBACK_ERRORS
 from pulsarscope.protocols.pulsar.frame.generated import READERS
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans, WireError, walk
 from pulsarscope.protocols.pulsar.frame.schema import MESSAGES
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.chance import damaged, message_of, randoms
 
 PLANS = Plans(show_secrets=False)

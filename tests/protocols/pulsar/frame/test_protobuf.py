@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsarscope.dissect.frames import Note
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans, WireError, varint, walk
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.chance import damaged, message_of, randoms
 from tests.scenarios.samples import GROUP, RECURSION, VARIANTS, as_dict, delimited, filled, new, tagged
 from tests.scenarios.samples import varint as encoded

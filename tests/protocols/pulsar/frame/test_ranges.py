@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsarscope.dissect.capabilities import SECRET_RANGE
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.ranges import Range, ranges
 from tests.scenarios import command_frame, message_metadata, payload_frame
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.chance import damaged, randoms
 from tests.scenarios.frames import sized
 from tests.scenarios.samples import command

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pulsarscope.dissect.rules import ConnectionRule
 from pulsarscope.model.findings import SEVERITIES, Code
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.rules import RULES
 from tests.places import PACKAGE
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import findings_of

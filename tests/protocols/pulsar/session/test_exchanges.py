@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, REFUSABLE, RESPONSES, error_of
+from tests.scenarios import pulsar_pb2 as pb
 
 BODIES = {
     value.name: pb.BaseCommand.DESCRIPTOR.fields_by_number[value.number].message_type for value in pb.BaseCommand.Type.DESCRIPTOR.values

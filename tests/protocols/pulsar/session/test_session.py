@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from pulsarscope.dissect import pairing as pairing_module
 from pulsarscope.model.limits import NAME_MAX_CHARACTERS
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow, MessageRow
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.session import open_requests as requests_module
 from pulsarscope.protocols.pulsar.session import sends as sends_module
 from pulsarscope.protocols.pulsar.session import session as session_module
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from tests.scenarios import Single, batch, command_frame
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.chance import damaged, randoms
 from tests.scenarios.commands import ack, close_producer, created, error, flow, message, producer, receipt, send
 from tests.scenarios.dialogue import STEP_NS, Dialogue

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.model.records import FrameRow, MessageRow
-from pulsarscope.protocols.pulsar.frame.pulsar_pb2 import BaseCommand
 from pulsarscope.protocols.pulsar.text.command_phrases import PHRASES
 from pulsarscope.protocols.pulsar.text.summary import FREQUENT, message_summary, summary
 from tests.scenarios.odd_values import ALL_FIELDS, odd_values
+from tests.scenarios.pulsar_pb2 import BaseCommand
 
 TOPIC = "persistent://public/default/orders"
 COMMAND_NAMES = [value.name for value in BaseCommand.Type.DESCRIPTOR.values]

@@ -6,8 +6,8 @@ import pytest
 
 from pulsarscope.dissect.capabilities import FieldType
 from pulsarscope.model.records import ROWS, columns
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2
 from pulsarscope.protocols.pulsar.text.vocabulary import vocabulary
+from tests.scenarios import pulsar_pb2
 
 WORDS = vocabulary()
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.values.definition import PRIMITIVES, SCHEMA_TYPES, Definition, definition_of, schema_type
 from pulsarscope.protocols.pulsar.values.json_values import UndecodableError
+from tests.scenarios import pulsar_pb2 as pb
 
 WITHOUT_A_VALUE = {"None", "AutoConsume", "External"}
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.model.limits import VALUES_MAX_BYTES
-from pulsarscope.protocols.pulsar.frame import pulsar_pb2 as pb
 from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
 from pulsarscope.protocols.pulsar.values.protobuf_values import described_reader, descriptors_reader, file_set, native_reader
+from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.chance import damaged, message_of, randoms
 from tests.scenarios.samples import varint
 
