@@ -60,6 +60,8 @@ HEAVY_ON_USE = {
 COMMANDS = {command for dissector in make_dissectors() for command in dissector.vocabulary.commands} - {"ERROR"}
 """Of all protocols. A name that ends with ERROR is a refusal in any of them, to the eye."""
 
+OF_PULSAR = "pulsarscope.protocols.pulsar.rules"
+
 CORE_SOURCES = [path for path in SOURCES if room_of(name_of(path)) in CORE]
 OUTSIDE_PROTOCOLS = [path for path in SOURCES if "protocols" not in path.parts]
 
@@ -89,6 +91,19 @@ def test_no_modules_import_each_other() -> None:
         return (names | {name.rpartition(".")[0] for name in names - modules}) & modules - {name_of(path)}
 
     TopologicalSorter({name_of(path): imported(path) for path in SOURCES}).prepare()  # raises CycleError, which names the modules
+
+
+def test_a_folder_of_rules_imports_only_those_before_it() -> None:
+    folders = ["exchanges", "connections", "sends", "subscriptions", "consumers"]
+
+    def late(path: Path) -> set[str]:
+        place = path.parent.name
+        later = folders[folders.index(place) + 1 :] if place in folders else []
+        return {name for name in imports(path) if any(name.startswith(f"{OF_PULSAR}.{folder}.") for folder in later)}
+
+    rules = [path for path in SOURCES if path.is_relative_to(PACKAGE / "protocols" / "pulsar" / "rules")]
+    assert {path.parent.name for path in rules} == {"rules", *folders}
+    assert breaches(late, rules) == {}
 
 
 def test_the_documentation_has_the_rooms() -> None:

@@ -426,7 +426,7 @@ def test_what_raises_is_a_finding_and_the_capture_goes_on(broken: str, code: str
 @pytest.mark.slow
 def test_a_rule_that_does_not_return_is_named_and_the_capture_goes_on(captures: Path) -> None:
     script = (
-        "import time\nfrom pulsarscope.protocols.pulsar.rules.sizes import SizeRule\nfrom pulsarscope.cli import main\n"
+        "import time\nfrom pulsarscope.protocols.pulsar.rules.sends.sizes import SizeRule\nfrom pulsarscope.cli import main\n"
         "def hang(*_): time.sleep(6.5)\nSizeRule.end = hang\nmain()"
     )
     command = [sys.executable, "-c", script, "live", "-i", "-", "--format", "ndjson", "--records", "frame,finding"]

@@ -21,7 +21,7 @@ from tests.places import ROOT
 
 DISSECTORS = make_dissectors()
 TABLE = threshold_table(DISSECTORS)
-RULES = [*(ROOT / "pulsarscope/protocols/pulsar/rules").glob("*.py"), *(ROOT / "pulsarscope/protocols").glob("*/*rules.py")]
+RULES = [*(ROOT / "pulsarscope/protocols/pulsar/rules").rglob("*.py"), *(ROOT / "pulsarscope/protocols").glob("*/*rules.py")]
 
 
 UNKNOWN_ACTOR = frozenset(

@@ -20,7 +20,9 @@ from pulsarscope.engine.rule_engine import RuleEngine
 from pulsarscope.model.findings import SESSION
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 from pulsarscope.protocols import make_dissectors
-from pulsarscope.protocols.pulsar.rules import RULES, clock, sequences
+from pulsarscope.protocols.pulsar.rules import RULES
+from pulsarscope.protocols.pulsar.rules.connections import clock
+from pulsarscope.protocols.pulsar.rules.sends import sequences
 from tests.places import CAPTURES
 from tests.scenarios.dialogue import dissector_with
 

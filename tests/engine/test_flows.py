@@ -14,7 +14,7 @@ from pulsarscope.engine import packed_facts
 from pulsarscope.engine.parallel import driver
 from pulsarscope.engine.rule_engine import rule_engine
 from pulsarscope.output.export.arrow import table
-from pulsarscope.protocols.pulsar.rules import unacked
+from pulsarscope.protocols.pulsar.rules.consumers import unacked
 from pulsarscope.spark import shuffle_batches
 from pulsarscope.spark.checkpoint import Checkpoint
 from pulsarscope.spark.only_share import OnlyShareDecoder

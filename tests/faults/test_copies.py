@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.protocols.pulsar.rules.send_marks import is_restamped
+from pulsarscope.protocols.pulsar.rules.sends.send_marks import is_restamped
 from tests.scenarios.commands import close_producer, created, flow, message, producer, receipt, send
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from pulsarscope.protocols.pulsar.rules.resting import Unsubscribed, note_delivery
+from pulsarscope.protocols.pulsar.rules.subscriptions.resting import Unsubscribed, note_delivery
 from tests.faults.consumers import publishing
 from tests.scenarios.commands import PING, PONG, TOPIC, ack, close_consumer, delivery, flow, message, receipt, send
 from tests.scenarios.connections import connected, subscribed, wait_until

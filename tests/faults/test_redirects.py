@@ -11,7 +11,7 @@ from pulsarscope.dissect.rules import Fact, Where
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import FindingRow
 from pulsarscope.model.thresholds import Thresholds
-from pulsarscope.protocols.pulsar.rules import idle_redirects
+from pulsarscope.protocols.pulsar.rules.connections import idle_redirects
 from tests.faults.attempts import attempt
 from tests.scenarios.commands import PING, PONG, TOPIC, created, lookup, lookup_response, producer, subscribe, success
 from tests.scenarios.connections import connected, wait_until

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.protocols.pulsar.rules import shares
+from pulsarscope.protocols.pulsar.rules.subscriptions import shares
 from tests.faults.consumers import publishing
 from tests.scenarios.commands import ack, close_consumer, delivery, flow
 from tests.scenarios.connections import connected, subscribed, wait_until

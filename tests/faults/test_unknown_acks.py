@@ -242,7 +242,7 @@ def test_an_ack_of_what_it_may_have_is_right(tmp_path: Path, story: str, kind: s
 
 
 def test_too_many_that_came_again_leave_it_undecided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.protocols.pulsar.rules.shares.AGAIN_MAX", 3)
+    monkeypatch.setattr("pulsarscope.protocols.pulsar.rules.subscriptions.shares.AGAIN_MAX", 3)
     first, second = two_workers("Shared", 20, "", "open")
     wait_until(second, 4 * SECOND).server(*(delivery(entry, again=1) for entry in range(1, 13, 2)))
     assert UNKNOWN not in diagnose(tmp_path, first, second).codes

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pulsarscope.dissect.rules import ConnectionRule
 from pulsarscope.model.findings import SEVERITIES, Code
 from pulsarscope.protocols.pulsar.rules import RULES
+from tests.architecture.modules import name_of
 from tests.places import PACKAGE
 from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.connections import connected
@@ -21,7 +22,7 @@ from tests.scenarios.frames import message_metadata, sized
 from tests.scenarios.samples import VARIANTS, fill
 
 ROOM = PACKAGE / "protocols" / "pulsar" / "rules"
-SOURCES = "\n".join(path.read_text() for path in sorted(ROOM.glob("*.py")))
+SOURCES = "\n".join(path.read_text() for path in sorted(ROOM.rglob("*.py")))
 BODIES = {field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields}
 NUMBERS = sorted(value.number for value in pb.BaseCommand.Type.DESCRIPTOR.values if value.number in BODIES)
 
@@ -64,7 +65,7 @@ def test_nothing_that_is_said_makes_them_fail(
 
 
 def test_all_rules_and_codes_of_the_room_are_listed() -> None:
-    modules = [import_module(f"pulsarscope.protocols.pulsar.rules.{path.stem}") for path in ROOM.glob("[!_]*.py")]
+    modules = [import_module(name_of(path)) for path in ROOM.rglob("[!_]*.py")]
     codes = {code for module in modules for code in getattr(module, "CODES", ())}
     rules = {
         value

@@ -1,0 +1,1 @@
+"""Rules about connections: handshakes, addresses, paths, breaches, churn, and ends."""

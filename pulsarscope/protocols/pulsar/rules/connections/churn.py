@@ -1,0 +1,439 @@
+"""Connections, producers and consumers made for very little work, and connections that are cut when they are idle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Sized
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import msgspec
+
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING, remember
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.rules.connections.storms import Repetitions, is_system_topic
+from pulsarscope.protocols.pulsar.rules.evidence import SHORTEST_FRAME, frame_names
+from pulsarscope.protocols.pulsar.text.formatting import duration
+
+CODES = table(
+    SESSION.warning(
+        "connection-churn",
+        "A client opens connections again and again, and closes each after hardly any work.",
+        "Create one client for the life of the process and share it: it keeps one connection to each broker.",
+        to_act="the application",
+    ),
+    SESSION.warning(
+        "producer-churn",
+        "A client opens and closes a producer for every message or two.",
+        "Keep the producer open: each one costs the broker requests and an entry in its metadata.",
+        to_act="the application",
+    ),
+    SESSION.warning(
+        "consumer-churn",
+        "A client opens a consumer or reader again and again, and closes each after hardly any work.",
+        "Keep it open: each one costs the broker requests, and what it has prefetched is delivered again to the next one.",
+        to_act="the application",
+    ),
+    SESSION.note(
+        "churn-undecided",
+        "Clients of one host came one after the other and did hardly anything, but too few for a verdict.",
+        "A longer capture would show whether these are jobs that start now and then, or a client is made for each message.",
+    ),
+    SESSION.warning(
+        "idle-cut",
+        "Connections die after the same time without traffic, again and again.",
+        "A firewall, NAT or load balancer forgets idle connections: raise its timeout, or let clients send keep-alives more often.",
+        ("reconnect-loop", "connection-closed-by-broker", "connection-closed-by-client", "connection-reset"),
+        to_act="the network's operators",
+    ),
+)
+
+_ALL = ("connection-churn", "producer-churn", "consumer-churn")
+
+THRESHOLDS = (
+    Threshold(
+        "churn-least",
+        12,
+        "times",
+        "Connections, producers or consumers that a client must open; it needs one connection to each broker.",
+        _ALL,
+        1,
+    ),
+    Threshold(
+        "churn-rate",
+        3,
+        "times/s",
+        "Connections, producers or consumers in a second that make it a busy one; scheduled jobs start less often.",
+        _ALL,
+        1,
+    ),
+    Threshold(
+        "churn-interval-seconds",
+        0.95,
+        SECONDS,
+        "Time between two of them that makes up for busy seconds, for four times as long or when none overlaps the one before; "
+        "scheduled jobs start less often.",
+        _ALL,
+    ),
+    Threshold(
+        "churn-few-least",
+        8,
+        "times",
+        "Connections, producers or consumers that are enough when they follow each other closely, one at a time, for two seconds or more.",
+        _ALL,
+        1,
+    ),
+    Threshold(
+        "churn-slow-interval-seconds",
+        3,
+        SECONDS,
+        "Time between two of them when they come one at a time, all for one topic; cron jobs are minutes apart.",
+        _ALL,
+    ),
+    Threshold(
+        "churn-busy",
+        2,
+        "seconds",
+        "Busy seconds; the start of an application is over in one.",
+        _ALL,
+        1,
+    ),
+    Threshold(
+        "churn-undecided-least", 3, "times", "Connections, one after the other, that may be the first of many.", ("churn-undecided",), 1
+    ),
+    Threshold(
+        "churn-undecided-interval-seconds",
+        10,
+        SECONDS,
+        "Time between two of them; cron jobs are minutes apart.",
+        ("churn-undecided",),
+    ),
+    Threshold("churn-frames", 20, "frames", "Frames that a client sends on a connection it hardly uses.", ("connection-churn",), 1),
+    Threshold(
+        "producer-churn-sends",
+        5,
+        "SENDs",
+        "SENDs of each producer; one that stays open for its work sends more.",
+        ("producer-churn",),
+        1,
+    ),
+    Threshold(
+        "consumer-churn-messages",
+        5,
+        "messages",
+        "Messages that each consumer acknowledges, or asks for beyond its first FLOW; what it prefetches says nothing about its work.",
+        ("consumer-churn",),
+        1,
+    ),
+    Threshold("connection-churn-seconds", 5, SECONDS, "Life of a connection; one that lives longer is in use.", ("connection-churn",)),
+    Threshold(
+        "idle-cut-seconds",
+        0.5,
+        SECONDS,
+        "Time without traffic before the end; a broker that ends a connection because of a command does so at once.",
+        ("idle-cut",),
+    ),
+    Threshold(
+        "idle-cut-connections", 3, "connections", "Connections that end after the same idle time; two may be chance.", ("idle-cut",), 2
+    ),
+)
+
+TOPICS_MAX = 1_000
+"""Topics of one connection whose producers or consumers are counted."""
+
+OPEN_MAX = 10_000
+"""Producers, and consumers, of one connection whose work is counted; with more at once, the work is unknown."""
+
+UNSUBSCRIBED_MAX = 1_000
+"""Consumers of one connection that were unsubscribed and not closed yet; clients that close them do so at once."""
+
+_WORK = {"producer": ("producer-churn-sends", "SENDs of"), "consumer": ("consumer-churn-messages", "messages acknowledged by")}
+"""Threshold and description of the work, by what is made and closed."""
+
+_ALIKE = 0.1
+"""Idle times count as equal when they differ by no more than this share."""
+
+
+class ClosedOnes(Repetitions):
+    """Producers or consumers of one topic that the client closed."""
+
+    __slots__ = ("work",)
+
+    def __init__(self, where: Where) -> None:
+        super().__init__(where)
+        self.work = 0
+        """Total SENDs or messages."""
+
+
+class ConsumerWork(msgspec.Struct):
+    """Work of a consumer so far."""
+
+    first: Position | None = None
+    """First entry that it got."""
+    acknowledged: int = 0
+    has_flowed: bool = False
+    asked: int = 0
+    """Permits granted after the first FLOW, which is the number of messages that the application took."""
+
+
+class ChurnRule(ConnectionRule):
+    """Rule about the producers and consumers of one connection."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._closed: dict[str, dict[str, ClosedOnes]] = {kind: {} for kind in _WORK}
+        """Producers and consumers that the client closed, by topic."""
+        self._sends: dict[int, int] = {}
+        """SENDs of open producers by id."""
+        self._consumers: dict[int, ConsumerWork] = {}
+        """Work of open consumers by id."""
+        self._unsubscribed: dict[int, None] = {}
+        """Ids of consumers that were unsubscribed, and not closed yet."""
+        self._is_known = True
+        """False when more were open at once than are followed, so that their work is unknown."""
+
+    def _send(self, row: FrameRow) -> None:
+        self._count_sends((row.fields or NOTHING).get("producer_id", -1), 1)
+
+    def _count_sends(self, number: int, count: int) -> None:
+        if number in self._sends or self._has_room(self._sends):
+            self._sends[number] = self._sends.get(number, 0) + count
+
+    def _work_of(self, row: FrameRow) -> ConsumerWork:
+        number = _consumer_id(row)
+        if (work := self._consumers.get(number)) is None:
+            work = ConsumerWork()
+            if self._has_room(self._consumers):
+                self._consumers[number] = work
+        return work
+
+    def _has_room(self, table: Sized) -> bool:
+        """Return True unless too many are open for the work of all to be known."""
+        self._is_known = self._is_known and len(table) < OPEN_MAX
+        return self._is_known
+
+    def _subscribe(self, row: FrameRow) -> None:
+        self._unsubscribed.pop(_consumer_id(row), None)
+        work = self._work_of(row)  # after a SEEK it subscribes again
+        work.first, work.has_flowed = None, False
+
+    def _flow(self, row: FrameRow) -> None:
+        work = self._work_of(row)
+        if work.has_flowed:
+            work.asked += (row.fields or NOTHING).get("messagePermits", 0)
+        work.has_flowed = True
+
+    def _message(self, row: FrameRow) -> None:
+        work = self._work_of(row)
+        if work.first is None:
+            work.first = position_of((row.fields or NOTHING).get("message_id"))
+
+    def _ack(self, row: FrameRow) -> None:
+        work, fields = self._work_of(row), row.fields or NOTHING
+        message_ids = fields.get("message_id") or ()
+        if fields.get("ack_type") != "Cumulative":
+            work.acknowledged += len(message_ids)
+            return
+        for ledger, entry in map(position_of, message_ids):
+            first = work.first or (ledger, entry)  # at least this one, if its messages are not in the capture
+            covered = entry + 1 - (first[1] if first[0] == ledger else 0)
+            work.acknowledged = max(work.acknowledged, covered)
+
+    def _close_producer(self, row: FrameRow) -> None:
+        self._close("producer", row, self._sends.pop((row.fields or NOTHING).get("producer_id", -1), 0))
+
+    def _close_consumer(self, row: FrameRow) -> None:
+        number = _consumer_id(row)
+        if number in self._unsubscribed:
+            del self._unsubscribed[number]  # some clients close consumers after they unsubscribe
+        else:
+            self._end_consumer(number, row)
+
+    def _unsubscribe(self, row: FrameRow) -> None:
+        number = _consumer_id(row)
+        remember(self._unsubscribed, number, None, UNSUBSCRIBED_MAX)
+        self._end_consumer(number, row)
+
+    def _end_consumer(self, number: int, row: FrameRow) -> None:
+        work = self._consumers.pop(number, None) or ConsumerWork()
+        self._close("consumer", row, max(work.acknowledged, work.asked))
+
+    def _close(self, kind: str, row: FrameRow, work: int) -> None:
+        if row.direction != CLIENT or row.topic is None or is_system_topic(row.topic):
+            return  # a broker opens a reader of a system topic for each topic that it loads
+        where, topics = where_of(row), self._closed[kind]
+        if row.topic not in topics and len(topics) >= TOPICS_MAX:
+            return
+        closed = topics.setdefault(row.topic, ClosedOnes(where))
+        closed.asked += 1
+        closed.work += work
+        closed.repeat(where, self._context.thresholds["churn-rate"])
+        closed.times[1:] = [where]
+
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        """Report the topics whose producers or consumers came and went."""
+        limits = self._context.thresholds
+        if not self._is_known:
+            return
+        for kind, (limit, work) in _WORK.items():
+            for topic, closed in self._closed[kind].items():
+                first, latest = closed.times[0], closed.times[-1]
+                span = latest.time - first.time
+                if not _is_churn(closed, closed.asked, span, limits, in_turn=span >= limits.ns("churn-busy"), slow=True):
+                    continue
+                if closed.work > limits[limit] * closed.asked:
+                    continue
+                text = (
+                    f"Client {self._context.client} made and closed {plural(closed.asked, kind)} on {topic} in "
+                    f"{duration(span)}, with {f'{closed.work / closed.asked:.1f} {work} each' if closed.work else f'no {work} any'}."
+                )
+                evidence = {"frames": frame_names([first.name, latest.name]), "topic": topic, "count": closed.asked}
+                self._context.report(f"{kind}-churn", first, text, evidence)
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Skip all messages but the first one of each consumer; see `ConnectionRule.batch`."""
+        consumers = self._consumers
+        for index, row in enumerate(rows):
+            if row.command == "MESSAGE":
+                work = consumers.get(_consumer_id(row))
+                if work is not None and work.first is not None:
+                    continue
+            handle(index)
+
+    def sends(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Count the SENDs; see `ConnectionRule.columns`."""
+        for producer in frames.producers:
+            if count := len(producer.sends):
+                self._count_sends(producer.id, count)
+        return True
+
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Skip the messages behind the first one of each consumer; see `ConnectionRule.columns`."""
+        for group in frames.consumers:
+            work = self._consumers.get(group.id)
+            if work is None or work.first is None:
+                handle(group.places[0])
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
+    frames: ClassVar[Handlers] = {
+        "SEND": _send,
+        "CLOSE_PRODUCER": _close_producer,
+        "SUBSCRIBE": _subscribe,
+        "FLOW": _flow,
+        "MESSAGE": _message,
+        "ACK": _ack,
+        "CLOSE_CONSUMER": _close_consumer,
+        "UNSUBSCRIBE": _unsubscribe,
+    }
+
+
+def _consumer_id(row: FrameRow) -> int:
+    number: int = (row.fields or NOTHING).get("consumer_id", -1)
+    return number
+
+
+def _is_churn(repetitions: Repetitions, count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool, slow: bool) -> bool:
+    """Return True for repetitions with enough busy seconds, or with so many in quick succession that they need none.
+
+    `in_turn`: none begins before the previous one ends, unlike those that start at the same time. `slow`: all have one purpose.
+    """
+    interval, least, few = thresholds.ns("churn-interval-seconds"), thresholds["churn-least"], thresholds["churn-few-least"]
+    if repetitions.busy >= least and repetitions.seconds >= thresholds["churn-busy"]:
+        return True
+    if in_turn and span_ns >= thresholds.ns("churn-busy"):
+        longest = thresholds.ns("churn-slow-interval-seconds") if slow and count >= least else interval
+        return count >= few and span_ns <= (count - 1) * longest
+    return count >= least and (in_turn or span_ns >= 4 * interval) and span_ns <= (count - 1) * interval
+
+
+def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> list[Fact]:
+    """Report the connections of a client to a server that were opened far more often than they were used, and return their facts."""
+    short = [
+        fact
+        for fact in facts
+        if fact.values["closed_by"] == CLIENT
+        and not (fact.values["refused"] or fact.values["torn"])
+        and _most_frames(fact) <= thresholds["churn-frames"]
+        and fact.values["lifetime"] < thresholds.ns("connection-churn-seconds")
+    ]
+    if not short:
+        return []
+    short.sort(key=lambda fact: fact.values["start"])
+    opened = Repetitions(short[0].where)
+    for fact in short:
+        opened.repeat(fact.where._replace(time=fact.values["start"]), thresholds["churn-rate"])
+    first, last = short[0], short[-1]
+    ends = [fact.values["start"] + fact.values["lifetime"] for fact in short]
+    in_turn = all(end <= fact.values["start"] for end, fact in zip(ends, short[1:], strict=False))
+    topics = {fact.values["topic"] for fact in short}
+    is_one = len(topics) == 1 and None not in topics
+    begun = last.values["start"] - first.values["start"]
+    decided = _is_churn(opened, len(short), begun, thresholds, in_turn=in_turn, slow=is_one)
+    if not decided and not (in_turn and is_one and _may_be_churn(short, thresholds)):
+        return []
+    span = last.where.time - first.values["start"]
+    lived = max(fact.values["lifetime"] for fact in short)
+    text = (
+        f"{client} opened and closed {plural(len(short), 'connection')} to {server} in {duration(span)}; none lived longer than "
+        f"{duration(lived)}, and on none did it send more than {plural(max(map(_most_frames, short)), 'frame')}"
+        f"{'' if decided else '; a longer capture would show whether it goes on'}."
+    )
+    evidence = {
+        "frames": frame_names(fact.values["frame"] for fact in short),
+        "connections": [fact.where.connection for fact in short[:DIAGNOSIS_NAMES_MAX]],
+        "count": len(short),
+        "span_ns": span,
+        "lived_max_ns": lived,
+    }
+    report("connection-churn" if decided else "churn-undecided", first.where._replace(time=first.values["last"]), text, evidence)
+    return short if decided else []
+
+
+def _most_frames(fact: Fact) -> int:
+    """Return how many frames the client sent at most: some may be among the bytes that the capture lacks."""
+    frames: int = fact.values["client_frames"]
+    return frames + -(-(fact.values["client_missing"] or 0) // SHORTEST_FRAME)
+
+
+def _may_be_churn(short: Sequence[Fact], thresholds: Thresholds) -> bool:
+    longest = thresholds.ns("churn-undecided-interval-seconds")
+    starts = [fact.values["start"] for fact in short]
+    few = thresholds["churn-undecided-least"] <= len(starts) < thresholds["churn-least"]  # many at that pace are jobs
+    return few and all(after - before <= longest for before, after in pairwise(starts))
+
+
+def judge_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report connections of a client to a server that were cut one after the other, each after the same idle time."""
+    cut = [fact for fact in facts if fact.values["idle"] >= thresholds.ns("idle-cut-seconds") and fact.values["cut"]]
+    if not cut:
+        return
+    from statistics import median  # noqa: PLC0415 - with fractions and random 2 ms of every diagnosis
+
+    usual = median(fact.values["idle"] for fact in cut)
+    alike: list[Fact] = []
+    for fact in sorted(cut, key=lambda fact: fact.where.time):
+        # Connections that end together have one cause, such as a stop of the broker.
+        if abs(fact.values["idle"] - usual) <= _ALIKE * usual and (not alike or fact.where.time - alike[-1].where.time >= usual / 2):
+            alike.append(fact)
+    if len(alike) < thresholds["idle-cut-connections"]:
+        return
+    first = alike[0]
+    text = (
+        f"{plural(len(alike), 'connection')} of {client} to {server} died after {duration(int(usual))} without traffic each time, one "
+        "after the other."
+    )
+    evidence = {
+        "frames": frame_names(fact.values["frame"] for fact in alike),
+        "connections": [fact.where.connection for fact in alike[:DIAGNOSIS_NAMES_MAX]],
+        "count": len(alike),
+        "idle_ns": int(usual),
+        "closed_by_broker": sum(fact.values["closed_by"] == SERVER for fact in alike),
+    }
+    report("idle-cut", first.where._replace(time=first.values["last"]), text, evidence)

@@ -1,0 +1,447 @@
+"""Ends of connections: closed while something was open, or silent after a PING."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.ports import TLS_PORT
+from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand, Refusal
+from pulsarscope.protocols.pulsar.rules.connections.reconnects import RECONNECTS
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, port
+from pulsarscope.protocols.pulsar.topics import bounded_name
+
+CODES = table(
+    SESSION.warning(
+        "connection-closed-by-broker",
+        "The broker closed a connection on which requests, producers or consumers were open, or after a frame that does not decode.",
+        "Look at the last commands: a broker closes when it cannot read a frame, when a PONG is missing and when it stops. Its log "
+        "says which.",
+    ),
+    SESSION.note(
+        "connection-closed-by-client",
+        "The client closed a connection on which requests were not answered, or because one topic was not ready.",
+        "It is unknown whether the requests were carried out. A client does this when it times out, dies, or gets ServiceNotReady: "
+        "all its topics on this connection then reconnect.",
+    ),
+    SESSION.warning(
+        "keepalive-lost",
+        "One side no longer answers the other's PING.",
+        "With a network-stall on the connection, the network drops packets: look for a middlebox. Without one its host still acknowledges: "
+        "its process hangs, in garbage collection or stopped.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "keepalive-lost-seconds",
+        10,
+        SECONDS,
+        "Time without a PONG; garbage collection pauses are shorter, the keep-alive interval (30 s) is longer.",
+        ("keepalive-lost",),
+    ),
+    Threshold(
+        "keepalive-lost-closed-seconds",
+        1,
+        SECONDS,
+        "Time without a PONG that is enough when the side that asked then closes; keep-alive intervals may be a few seconds.",
+        ("keepalive-lost",),
+    ),
+    Threshold(
+        "connection-closed-by-client-seconds",
+        1,
+        SECONDS,
+        "Time after an error within which a client closes because of it.",
+        ("connection-closed-by-client",),
+    ),
+)
+
+OPEN_MAX = 1_000
+"""Producers and consumers of one connection whose names are kept."""
+
+ABANDONED_MAX = 1_000
+"""Unanswered SENDs of one connection that may be sent again: the default size of a producer's queue (maxPendingMessages)."""
+
+_OPENS = {"PRODUCER": ("producer_id", "producer"), "SUBSCRIBE": ("consumer_id", "consumer")}
+"""Id field and noun, by command."""
+_CLOSES = {
+    "CLOSE_PRODUCER": ("producer_id", "producer"),
+    "CLOSE_CONSUMER": ("consumer_id", "consumer"),
+    "UNSUBSCRIBE": ("consumer_id", "consumer"),
+}
+_PURPOSES = frozenset({"PRODUCER", "SUBSCRIBE", "SEND", "ACK", "GET_LAST_MESSAGE_ID", "END_TXN"})
+"""Requests for which a client connects; all others only prepare for these."""
+_PASSING = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
+"""Commands of the data path."""
+_OTHER = {CLIENT: SERVER, SERVER: CLIENT}
+
+
+class ClosingRule(ConnectionRule):
+    """Rule about the end of one connection, and source of the facts on reconnects."""
+
+    __slots__ = (
+        "_abandoned",
+        "_command_of_client",
+        "_command_of_server",
+        "_context",
+        "_last_of_client",
+        "_last_of_server",
+        "_malformed",
+        "_open",
+        "_pinged",
+        "_pings",
+        "_pongs",
+        "_queued",
+        "_refusal",
+        "_requests",
+        "_round_trip_max_ns",
+        "_successful",
+        "_topic",
+        "_unanswered",
+        "_waiting",
+    )
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._command_of_client = self._command_of_server = ""
+        """Latest command of each side."""
+        self._last_of_client: Where | None = None
+        self._last_of_server: Where | None = None
+        self._pinged: dict[str, list[Where]] = NOTHING
+        """First and latest PING of this side since the other side's last frame."""
+        self._pings: dict[str, int] = NOTHING
+        """Number of those PINGs."""
+        self._pongs = 0
+        self._round_trip_max_ns = 0
+        self._requests: dict[str, tuple[tuple[str, int], str]] = NOTHING
+        """Noun, id and name of producers and consumers, by name of the request's frame."""
+        self._open: dict[tuple[str, int], str] = NOTHING
+        """Names of open producers and consumers, by noun and id."""
+        self._queued: dict[str, None] = NOTHING
+        """PRODUCERs that have to wait for their turn, by name of the frame. They count as answered."""
+        self._abandoned: dict[tuple[str | None, str], int] = NOTHING
+        """Unanswered SENDs by topic and producer_id:sequence_id; clients keep the id of a producer when it reconnects."""
+        self._unanswered: Counter[str] | None = None
+        """Unanswered requests by command."""
+        self._waiting: dict[str, list[Where]] = NOTHING
+        """Places of the unanswered requests: a FIN may come before them."""
+        self._refusal: Refusal | None = None
+        self._malformed: str | None = None
+        """Latest frame of the client that does not decode."""
+        self._topic: str | None = None
+        """Topic of the first producer or consumer."""
+        self._successful = False
+        """True when a request for which the client connected succeeded."""
+
+    def _frame(self, row: FrameRow) -> None:
+        direction = row.direction
+        if direction == CLIENT:
+            self._command_of_client, self._last_of_client = row.command or "no command", where_of(row)
+        else:
+            self._command_of_server, self._last_of_server = row.command or "no command", where_of(row)
+        if row.status in ("malformed", "skipped") and direction == CLIENT:
+            self._malformed = where_of(row).name
+        if pings := self._pinged.get(_OTHER[direction]):
+            pings.clear()
+
+    def _ping(self, row: FrameRow) -> None:
+        self._frame(row)
+        direction = row.direction
+        self._pinged, self._pings = self._pinged or {}, self._pings or {}
+        pings = self._pinged.setdefault(direction, [])
+        self._pings[direction] = self._pings[direction] + 1 if pings else 1
+        pings[1:] = [where_of(row)]
+
+    def _open_request(self, row: FrameRow) -> None:
+        self._frame(row)
+        fields = row.fields or {}
+        field, noun = _OPENS[row.command or ""]
+        number, self._topic = fields.get(field, -1), self._topic or bounded_name(row.topic)
+        if len(self._requests) < OPEN_MAX:
+            name = bounded_name(fields.get("producer_name") or fields.get("consumer_name")) or number
+            self._requests = self._requests or {}
+            self._requests[where_of(row).name] = (noun, number), f"{noun} {name}"
+
+    def _producer_success(self, row: FrameRow) -> None:
+        self._frame(row)
+        if (row.fields or {}).get("producer_ready") is False and row.request is not None and len(self._queued) < OPEN_MAX:
+            self._queued = self._queued or {}
+            self._queued[row.request] = None
+
+    def _send(self, row: FrameRow) -> None:
+        """Count a repeated SEND in place of the first one."""
+        self._frame(row)
+        if self._abandoned:
+            fields = row.fields or {}
+            key = row.topic, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}"
+            if (times := self._abandoned.pop(key, 0)) > 1:  # chunks share an id
+                self._abandoned[key] = times - 1
+            if times:
+                self._unanswered = (self._unanswered or Counter()) - Counter(["SEND"])
+
+    def _send_exchange(self, row: ExchangeRow) -> None:
+        self._exchange(row)
+        if row.status == "unanswered" and len(self._abandoned) < ABANDONED_MAX:
+            self._abandoned = self._abandoned or Counter()
+            self._abandoned[row.topic, row.key or ""] += 1
+
+    def _close(self, row: FrameRow) -> None:
+        self._frame(row)
+        field, noun = _CLOSES[row.command or ""]
+        self._open.pop((noun, (row.fields or {}).get(field, -1)), None)
+
+    def _exchange(self, row: ExchangeRow) -> None:
+        if row.status == "ok":
+            self._successful = self._successful or row.request in _PURPOSES
+        elif row.status == "error":
+            self._refusal = Refusal(row.error, response_name(row), row.time + (row.latency_ns or 0))
+        elif row.status == "unanswered":
+            self._unanswered = self._unanswered or Counter()
+            self._unanswered[row.request or ""] += 1
+            self._waiting = self._waiting or {}
+            places = self._waiting.setdefault(row.request or "", [])
+            if len(places) < ABANDONED_MAX:
+                places.append(where_of(row))
+
+    def _open_exchange(self, row: ExchangeRow) -> None:
+        name = where_of(row).name
+        if not (name in self._queued and row.status == "unanswered"):
+            self._exchange(row)
+        self._queued.pop(name, None)
+        request = self._requests.pop(name, None)
+        if request is not None and row.status == "ok" and len(self._open) < OPEN_MAX:
+            self._open = self._open or {}
+            self._open[request[0]] = request[1]
+
+    def _ping_exchange(self, row: ExchangeRow) -> None:
+        if row.latency_ns is not None:
+            self._pongs += 1
+            self._round_trip_max_ns = max(self._round_trip_max_ns, row.latency_ns)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """Report a silent side, or else a close (even of the broker's half alone) that left something open; emit the attempt to connect."""
+        self._forget_late(row)
+        self._forget_lost()
+        silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row)), None)
+        if silent is not None:
+            self._report_silent(silent, row)
+        elif row.closed_by is not None and (row.closed != "open" or is_half_open(row)):
+            self._report_closed(row, last)
+        self._emit_attempt(row, last)
+
+    def _forget_late(self, row: ConnectionRow) -> None:
+        """Forget requests that a side sent after the other one had closed."""
+        if self._context.closing is None or row.closed_by != SERVER:
+            return
+        closed = self._context.closing[1]
+        late = {command: sum(place.time > closed for place in places) for command, places in self._waiting.items()}
+        self._unanswered = (self._unanswered or Counter()) - Counter(late)
+
+    def _forget_lost(self) -> None:
+        """Forget requests whose answers may be among the bytes that the capture lacks."""
+        if self._unanswered:
+            left = set(unanswered(self._context, sorted(place for places in self._waiting.values() for place in places)))
+            answered = {command: sum(place not in left for place in places) for command, places in self._waiting.items()}
+            self._unanswered -= Counter(answered)
+
+    def _is_silent(self, side: str, row: ConnectionRow) -> bool:
+        """Return True when this side has not answered the other's PING. The capture may lack a side that has no frames."""
+        pings = self._pinged.get(_OTHER[side])
+        if not pings or self._last_command(side) is None:
+            return False
+        asked, thresholds = pings[0].time, self._context.thresholds
+        if row.end - asked > thresholds.ns("keepalive-lost-seconds"):
+            return True
+        if row.closed_by != _OTHER[side] or self._context.closing is None:
+            return False
+        waited = self._context.closing[1] - asked
+        return waited >= thresholds.ns("keepalive-lost-closed-seconds") and not may_lack(self._context, asked, row.end, side)
+
+    def _last_command(self, side: str) -> LastCommand | None:
+        command, last = self._command_of_server, self._last_of_server
+        if side == CLIENT:
+            command, last = self._command_of_client, self._last_of_client
+        return None if last is None else LastCommand(command, last)
+
+    def _report_silent(self, side: str, row: ConnectionRow) -> None:
+        other, end = _OTHER[side], row.end
+        first = self._pinged[other][0]
+        command = self._last_command(side)
+        peer = f"client {self._context.client}" if side == CLIENT else f"broker {self._context.server}"
+        latest = f", its last command was {command.command} {duration(end - command.where.time)} before the end" if command else ""
+        closed = f"the {'broker' if row.closed_by == SERVER else 'client'} closed" if row.closed_by else "the connection is open"
+        pings = plural(self._pings[other], "PING")
+        text = f"The {peer} has not answered {pings} for {duration(end - first.time)}{latest}; {closed}{gap_note(lost=self._context.lost)}."
+        evidence = {
+            "frames": frame_names([command.where.name if command else None, *(where.name for where in self._pinged[other])]),
+            "silent": side,
+            "pings": self._pings[other],
+            "silent_ns": end - first.time,
+            "pongs_before": self._pongs,
+            "round_trip_max_ns": self._round_trip_max_ns,
+            "closed": row.closed,
+            "closed_by": row.closed_by,
+        }
+        self._context.report("keepalive-lost", first, text, evidence)
+
+    def _report_closed(self, row: ConnectionRow, last: Where) -> None:
+        """Report what the close left open. A close after an ERROR, or after everything was closed, needs no finding."""
+        by_broker = row.closed_by == SERVER
+        malformed = self._malformed if by_broker and not self._context.lost else None
+        # Java clients close the connection of all their topics when a broker is not ready to serve one of them.
+        cause = self._refusal
+        soon_ns = self._context.thresholds.ns("connection-closed-by-client-seconds")
+        if by_broker or cause is None or cause.error != "ServiceNotReady" or last.time - cause.time >= soon_ns:
+            cause = None
+        older = is_in_use(row, frozenset((self._command_of_client, self._command_of_server)))
+        has_open = (older or bool(self._open)) and (by_broker or cause is not None)
+        if not (self._unanswered or malformed or has_open):
+            return
+        leftovers = [plural(times, command) + " unanswered" for command, times in (self._unanswered or {}).items()]
+        if has_open:
+            leftovers.append(f"{listing([*self._open.values()]) or 'a producer or consumer from before the capture'} open")
+        details = [f"leaving {', '.join(leftovers)}"] if leftovers else []
+        details += [f"after the frame {malformed} that it could not read"] if malformed else []
+        if cause is not None:
+            details.append(f"after {cause.error} ({cause.frame})")
+        if by_broker and not row.server_bytes and port(self._context.server) == TLS_PORT:
+            details.append(f"at port {TLS_PORT}, where brokers expect TLS and the client spoke without it")
+        commands = {side: self._last_command(side) for side in (CLIENT, SERVER)}
+        latest = {side: f"{command.command} ({command.where.name})" if command else "none" for side, command in commands.items()}
+        how, closed = self._context.closing or (row.closed, row.end)
+        server = commands[SERVER]
+        if closed < last.time and server is not None:  # commands that the client sent after it are no reason
+            details.append(f"and the client sent on for {duration(last.time - closed)}")
+            before = [place for places in self._waiting.values() for place in places if place.time <= closed]
+            before.append(server.where)
+            last = max(before, key=lambda place: place.time)
+        idle = max(closed - last.time, 0)
+        text = (
+            f"The {'broker' if by_broker else 'client'} closed the connection with a {how.upper()} "
+            f"{duration(idle)} after the last frame, {', '.join(details)}; the client's last command was {latest[CLIENT]}, "
+            f"the broker's {latest[SERVER]}{gap_note(lost=self._context.lost)}."
+        )
+        evidence = {
+            "frames": frame_names(
+                [malformed, cause and cause.frame, last.name, *(command.where.name for command in commands.values() if command)]
+            ),
+            "closed": how,
+            "closed_by": row.closed_by,
+            "idle_ns": idle,
+            "unanswered": dict(self._unanswered or {}),
+            "open": len(self._open),
+            "after_error": cause and cause.error,
+            "round_trip_max_ns": self._round_trip_max_ns,
+            **self._context.thresholds.evidence(*() if cause is None else ("connection-closed-by-client-seconds",)),
+        }
+        self._context.report("connection-closed-by-broker" if by_broker else "connection-closed-by-client", last, text, evidence)
+
+    def _emit_attempt(self, row: ConnectionRow, last: Where) -> None:
+        # A client whose requests were all answered, and that has nothing open, may simply close with a RST.
+        start, end, refusal, reason = row.start, row.end, self._refusal, None
+        if end - start < self._context.thresholds.ns("reconnect-loop-lifetime-seconds") and row.closed != "open":
+            if refusal is not None and refusal.error is not None and not self._successful:
+                reason = refusal.error
+            elif row.closed_by == SERVER or (row.closed == "rst" and (self._unanswered or self._open or self._last_of_server is None)):
+                how = (self._context.closing or (row.closed, 0))[0]
+                reason = f"{'reset' if how == 'rst' else 'closed'} by the {'broker' if row.closed_by == SERVER else 'client'}"
+        reset_at_ping = row.closed == "rst" and bool(self._pinged.get(SERVER))
+        attempt: dict[str, Any] = {
+            "start": start,
+            "last": last.time,
+            "reason": reason,
+            "frame": refusal.frame if refusal is not None else last.name,
+            "lifetime": end - start,
+            "closed_by": row.closed_by,
+            "client_frames": row.client_frames,
+            "client_missing": row.client_missing,
+            "refused": refusal is not None,
+            "torn": row.closed == "rst" and (bool(self._unanswered) or any(noun == "consumer" for noun, _ in self._open)),
+            "topic": self._topic,
+            "idle": self._idle_ns(),
+            "cut": refusal is None and (row.closed_by == SERVER or (row.closed_by == CLIENT and bool(self._unanswered or reset_at_ping))),
+        }
+        key = f"{host(self._context.client)}\n{self._context.server}"
+        self._context.emit_fact(RECONNECTS, key, last._replace(time=end), "attempt", attempt)
+
+    def _idle_ns(self) -> int:
+        """Return for how long a closed connection was silent at its end; frames that the client sent after the close do not count."""
+        client, server, closing = self._last_of_client, self._last_of_server, self._context.closing
+        if closing is None or client is None or server is None:
+            return 0
+        closed, spoken, answered = closing[1], client.time, server.time
+        before_ping = min(answered, closed) - spoken if self._pinged.get(SERVER) else 0
+        return max(closed - max(spoken, answered), min(spoken, closed) - answered, before_ping, 0)
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Of many frames that only show that their sender is alive, handle the latest; see `ConnectionRule.batch`."""
+        latest: dict[str, int] = {}
+        passing = self._passes()
+        for index, row in enumerate(rows):
+            if type(row) is ExchangeRow:
+                if row.status == "ok" and row.request == "SEND" and self._successful:
+                    continue
+            elif passing and row.status == "ok" and row.command in _PASSING:
+                latest[row.direction] = index
+                continue
+            for before in latest.values():
+                handle(before)
+            latest.clear()
+            handle(index)
+            passing = self._passes()
+        for before in latest.values():
+            handle(before)
+
+    def _sends_again(self, frames: Any) -> bool:
+        """Return True when frames in columns may include a repetition of an unanswered SEND."""
+        sent = ((each.topic, f"{each.id}:{number}") for each in frames.producers for number in each.sequence_ids)
+        return any(key in self._abandoned for key in sent)
+
+    def _passes(self) -> bool:
+        """Return True when frames of the data path change nothing but the last sender."""
+        return not self._abandoned and not any(self._pinged.values())
+
+    def sends(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Note the last sender; see `ConnectionRule.columns`."""
+        if any(self._pinged.values()) or (self._abandoned and self._sends_again(frames)):
+            return False
+        sends = [producer.sends[-1] for producer in frames.producers if producer.sends]
+        receipts = [producer.receipts[-1] for producer in frames.producers if producer.receipts]
+        if sends:
+            self._command_of_client, self._last_of_client = "SEND", Where(*frames.where_of(max(sends)))
+        if receipts:
+            self._command_of_server, self._last_of_server = "SEND_RECEIPT", Where(*frames.where_of(max(receipts)))
+            self._successful = True
+        return True
+
+    def deliveries(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Note the last sender; see `ConnectionRule.columns`."""
+        if any(self._pinged.values()):
+            return False
+        self._command_of_server, self._last_of_server = "MESSAGE", Where(*frames.where_of(-1))
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
+    frames: ClassVar[Handlers] = {
+        **dict.fromkeys(_OPENS, _open_request),
+        **dict.fromkeys(_CLOSES, _close),
+        "PRODUCER_SUCCESS": _producer_success,
+        "SEND": _send,
+        "PING": _ping,
+        "*": _frame,
+    }
+    exchanges: ClassVar[Handlers] = {
+        **dict.fromkeys(_OPENS, _open_exchange),
+        "SEND": _send_exchange,
+        "PING": _ping_exchange,
+        "*": _exchange,
+    }

@@ -1,0 +1,194 @@
+"""Clients that repeat the same request, although it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.records import ConnectionRow, ExchangeRow
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.exchanges.schemas import has_none
+from pulsarscope.protocols.pulsar.text.formatting import duration, host
+
+CODES = table(
+    SESSION.warning(
+        "request-storm",
+        "A client repeats the same request again and again, although each one is answered.",
+        "Look for a loop in the client: clients that are made for each message, a poll without a pause, an interval in the wrong unit.",
+        to_act="the application",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "request-storm-requests",
+        30,
+        "requests",
+        "Repeated requests in busy seconds; clients ask once for each topic, and again when it moves.",
+        ("request-storm",),
+        1,
+    ),
+    Threshold(
+        "request-storm-rate",
+        5,
+        "requests/s",
+        "Repeated requests in a second that make it a busy one; polling once a second is far below.",
+        ("request-storm",),
+        1,
+    ),
+    Threshold("request-storm-busy", 2, "seconds", "Busy seconds; the start of an application is over in one.", ("request-storm",), 1),
+)
+
+STORMS = "requests-of-client"
+
+SYSTEM_TOPIC = "__"
+"""Prefix of the local names of topics that the broker reads itself."""
+
+FORGET_NS = 600_000_000_000
+"""Time without facts after which a client is evaluated."""
+
+SUBJECTS_MAX = 1_000
+"""Topics and similar subjects of one connection that are counted separately."""
+
+_OF_METADATA = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA", "GET_OR_CREATE_SCHEMA")
+"""Requests that prepare a producer or consumer."""
+_OF_CONSUMERS = ("GET_LAST_MESSAGE_ID", "CONSUMER_STATS")
+"""Requests whose answer changes with new messages."""
+_OF_CURSORS = ("SEEK",)
+"""Requests for which an application has a separate reason each time."""
+
+
+class Repetitions:
+    """Repetitions of one kind of request."""
+
+    __slots__ = ("asked", "busy", "repeated", "second", "seconds", "times")
+
+    def __init__(self, where: Where) -> None:
+        self.asked = 0
+        """Requests."""
+        self.second = 0
+        """Current second of the capture clock."""
+        self.repeated = 0
+        """Repetitions in the current second."""
+        self.busy = self.seconds = 0
+        """Repetitions in busy seconds, and the number of busy seconds."""
+        self.times: list[Where] = [where]
+        """First and latest request of busy seconds."""
+
+    def repeat(self, where: Where, least: float) -> None:
+        """Count a repetition."""
+        second = where.time // 1_000_000_000
+        if second != self.second:
+            self.second, self.repeated = second, 0
+        self.repeated += 1
+        if self.repeated == least:
+            self.seconds += 1
+            self.busy += self.repeated
+        elif self.repeated > least:
+            self.busy += 1
+        if self.repeated >= least:
+            self.times[1:] = [where]
+
+
+class StormRule(ConnectionRule):
+    """Source of the facts on repeated requests of one connection."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._rate = context.thresholds["request-storm-rate"]
+        self._storms: dict[str, Repetitions] = {}
+        self._subjects: set[tuple[str, Any]] = set()
+        self._purposes = self._answered = 0
+        self._is_own = host(context.client) == host(context.server)
+        """True when the client may be the broker itself, which reads its system topics whenever it loads a topic."""
+
+    def _purpose(self, _row: ExchangeRow) -> None:
+        self._purposes += 1
+
+    def _exchange(self, row: ExchangeRow) -> None:
+        if row.status != "ok" and not has_none(row):
+            return
+        where, request = where_of(row), row.request or ""
+        self._answered += 1
+        storm = self._storms.get(request) or self._storms.setdefault(request, Repetitions(where))
+        storm.asked += 1
+        subject = request, row.topic
+        if subject in self._subjects:
+            storm.repeat(where, self._rate)
+        elif len(self._subjects) < SUBJECTS_MAX:
+            self._subjects.add(subject)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        """Emit the requests that were repeated too often, and their purpose."""
+        client = host(self._context.client)
+        if self._purposes:
+            self._context.emit_fact(STORMS, client, where_of(row), "purposes", {"count": self._purposes})
+            if not self._is_own:
+                self._context.emit_fact(STORMS, host(self._context.server), where_of(row), "served", {"count": self._purposes})
+        thresholds = self._context.thresholds
+        for request, storm in self._storms.items():
+            least = thresholds["request-storm-requests"]
+            # Ten times as many are a storm even when the capture shows only part of a second.
+            if storm.busy < least or (storm.seconds < thresholds["request-storm-busy"] and storm.busy < 10 * least):
+                continue
+            if request in _OF_CONSUMERS and storm.busy < 2 * (row.server_frames - self._answered):
+                continue
+            first, latest = storm.times[0], storm.times[-1]
+            values = {
+                "request": request,
+                "asked": storm.asked,
+                "repeated": storm.busy,
+                "seconds": storm.seconds,
+                "client": self._context.client,
+                "server": self._context.server,
+                "subjects": sum(kind == request for kind, _ in self._subjects),
+                "own": self._is_own and all(topic is None or is_system_topic(topic) for kind, topic in self._subjects if kind == request),
+                "latest": [latest.name, latest.time],
+            }
+            self._context.emit_fact(STORMS, client, first, "storm", values)
+
+    exchanges: ClassVar[Handlers] = {
+        **dict.fromkeys((*_OF_METADATA, *_OF_CONSUMERS, *_OF_CURSORS), _exchange),
+        **dict.fromkeys(("PRODUCER", "SUBSCRIBE"), _purpose),
+    }
+
+
+def is_system_topic(topic: str) -> bool:
+    """Return True for a topic that the broker reads itself."""
+    return topic.rpartition("/")[2].startswith(SYSTEM_TOPIC)
+
+
+def _evaluate_storms(_client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the requests that no producer or consumer of this client explains."""
+    purposes = sum(fact.values["count"] for fact in facts if fact.what == "purposes")
+    served = purposes + sum(fact.values["count"] for fact in facts if fact.what == "served")
+    for fact in facts:
+        if fact.what != "storm":
+            continue
+        values = fact.values
+        request, repeated = values["request"], values["repeated"]
+        if request in _OF_METADATA and repeated < thresholds["request-storm-requests"] + purposes:
+            continue
+        if values["own"] and repeated < thresholds["request-storm-requests"] + served:
+            continue
+        span = values["latest"][1] - fact.where.time
+        text = (
+            f"Client {values['client']} sent {values['server']} {values['asked']:,} {request} requests in {duration(span)}, "
+            f"{repeated / values['seconds']:,.0f} a second, for {plural(values['subjects'], 'topic')}; all were answered."
+        )
+        evidence = {
+            "frames": frame_names([fact.where.name, values["latest"][0]]),
+            "request": request,
+            "count": values["asked"],
+            "repeated": repeated,
+            "seconds": values["seconds"],
+            "span_ns": span,
+        }
+        report("request-storm", fact.where, text, evidence)
+
+
+KEYS = (KeyRule(STORMS, FORGET_NS, _evaluate_storms),)

@@ -1,0 +1,1 @@
+"""Rules about what a consumer does with its messages: permits, acknowledgments, redelivery."""

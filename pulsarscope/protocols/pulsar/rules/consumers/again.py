@@ -1,0 +1,96 @@
+"""What consumers had acknowledged when the broker closed them. A subscription that gets such messages again was reset."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from pulsarscope.dissect.rules import RuleContext, Where
+from pulsarscope.model.bounded_tables import remember
+from pulsarscope.model.flow import SERVER
+from pulsarscope.protocols.pulsar.message_ids import Position
+from pulsarscope.protocols.pulsar.rules.exchanges.departures import AGAIN, TOPICS
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, SHARED_TYPES, ConsumerState
+
+
+class Received(msgspec.Struct):
+    """Entries that a consumer got, and how far it had acknowledged them a while ago."""
+
+    low: Position = (-1, -1)
+    high: Position = (-1, -1)
+    count: int = 0
+    """Entries that came in order."""
+    noted: Position = (-1, -1)
+    """Entry before which it had acknowledged everything, at the latest note."""
+    noted_at: int = 0
+    settled: Position = (-1, -1)
+    """The same, at the previous note."""
+
+    def add(self, position: Position) -> None:
+        """Add an entry."""
+        if position > self.high:
+            self.low = self.low if self.count else position
+            self.high = position
+            self.count += 1
+        elif position < self.low:
+            self.low = position
+
+    def extend(self, first: Position, last: Position, count: int) -> None:
+        """Add so many entries whose positions are ascending and behind all before."""
+        self.low = self.low if self.count else first
+        self.high = last
+        self.count += count
+
+    def note(self, unacknowledged: Collection[Position], now: int, patience: int) -> None:
+        """On an ACK, note how far the consumer had acknowledged before it, unless that was noted a moment ago."""
+        if now - self.noted_at >= patience:
+            self.settled, self.noted, self.noted_at = self.noted, self._until(unacknowledged), now
+
+    def settled_at(self, unacknowledged: Collection[Position], acknowledged_at: int, now: int, patience: int) -> Position:
+        """Return the entry before which the consumer had acknowledged everything at least `patience` ns ago."""
+        if now - acknowledged_at >= patience:
+            return self._until(unacknowledged)
+        return self.noted if now - self.noted_at >= patience else self.settled
+
+    def _until(self, unacknowledged: Collection[Position]) -> Position:
+        return min(unacknowledged, default=(self.high[0], self.high[1] + 1))
+
+    @property
+    def is_alone(self) -> bool:
+        """True when there is no entry between these that another consumer may have got."""
+        return self.low[0] == self.high[0] and self.count == self.high[1] - self.low[1] + 1
+
+
+class ClosedConsumers:
+    """Consumers of one connection that the broker closed."""
+
+    __slots__ = ("_acknowledged",)
+
+    def __init__(self) -> None:
+        self._acknowledged: dict[tuple[str | None, str | None] | int, tuple[Position, Received]] = {}
+        """Position before which everything was acknowledged, and what the consumer had got: by topic and subscription, or by the id of a
+        consumer from before the capture, for which neither is known."""
+
+    def note(self, consumer: ConsumerState, received: Received, until: Position) -> None:
+        """Note a consumer that has acknowledged what it got before `until`."""
+        if consumer.closed_by == SERVER and consumer.topic is not None:
+            key = consumer.number if consumer.subscription is None else (consumer.topic, consumer.subscription)
+            remember(self._acknowledged, key, (until, received), CONSUMERS_MAX)
+
+    def compare(self, context: RuleContext, consumer: ConsumerState, position: Position, where: Where, *, is_first: bool) -> None:
+        """Emit a fact when a consumer gets messages again that its subscription had acknowledged.
+
+        The first message of a consumer from before the capture may be one that it had left unacknowledged.
+        """
+        name = consumer.topic, consumer.subscription
+        key = name if name in self._acknowledged else consumer.number
+        if key not in self._acknowledged or consumer.topic is None or not (is_first or key != name):
+            return
+        until, received = self._acknowledged[key]
+        if key != name and position < received.low:
+            return
+        del self._acknowledged[key]
+        if received.low <= position < until and (received.is_alone or consumer.kind not in SHARED_TYPES):
+            values = {"name": consumer.name, "client": context.client, "subscription": consumer.subscription, "position": position}
+            context.emit_fact(TOPICS, consumer.topic, where, AGAIN, values)

@@ -1,0 +1,181 @@
+"""Batches that are acknowledged in part, and messages that are delivered again although they were acknowledged."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.ack_sets import bitmap
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, indexes_of, position_of, positions_of
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.text.formatting import duration
+
+CODES = table(
+    SESSION.note(
+        "batch-partly-acked",
+        "A consumer acknowledged some messages of a batch and left others.",
+        "The batch stays in the backlog until all its messages are acknowledged; the named indexes are missing.",
+    ),
+    SESSION.note(
+        "acked-redelivered",
+        "A broker redelivered acknowledged messages.",
+        "Batch indexes need acknowledgmentAtBatchIndexLevelEnabled on the broker; acknowledgements are lost when a broker fails.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "acked-redelivered-seconds", 1, SECONDS, "Time after an ACK in which a delivery may still be on its way.", ("acked-redelivered",)
+    ),
+)
+
+ENTRIES_MAX = 10_000
+"""Acknowledged entries remembered on one connection, the latest."""
+
+SUBSCRIPTIONS_MAX = 1_000
+"""Subscriptions of one connection with remembered entries."""
+
+INDEXES_MAX = 65_536
+"""Indexes of a batch that are compared."""
+
+
+AckedEntry = tuple[int, int, int, int, int]
+"""An entry of which at least one message was acknowledged: file, packet, sub and time of its latest ACK, and the bitmap of the other
+messages. A plain tuple, one for all entries that an ACK acknowledges whole: a stream stores all of them after each batch."""
+
+AckedEntries = OrderedDict[Position, AckedEntry]
+"""Acknowledged entries of a subscription by position, in the order of their ACKs."""
+
+
+class BatchIndexRule(ConsumerRule[ConsumerState]):
+    """Rule about acknowledged batch indexes of one connection; those of a subscription outlive its consumers."""
+
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context, ConsumerState)
+        self._acked: dict[tuple[str | None, str | None], AckedEntries] = {}
+        """Acknowledged entries by topic and subscription."""
+        self._size = 0
+        """Remembered entries of all subscriptions."""
+        self._source: str | None = None
+        """Vantage point of the connection."""
+
+    def review(self, consumer: ConsumerState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - reported at the end, whenever it is
+        """Report the batches of which a consumer acknowledged only a part."""
+        if not ending:
+            return
+        partial = [(position, *self._unpacked(entry)) for position, entry in self._entries_of(consumer).items() if entry[-1]]
+        if partial:
+            missing = sum(unacknowledged.bit_count() for *_, unacknowledged in partial)
+            batches = "1 batch" if len(partial) == 1 else f"{len(partial):,} batches"
+            text = f"{consumer.title} acknowledged {batches} in part: {plural(missing, 'message')} left."
+            evidence = {
+                "frames": frame_names(where.name for _, where, _ in partial),
+                **consumer.evidence,
+                "batches": len(partial),
+                "messages": missing,
+                "not_acknowledged": [
+                    {"message_id": position, "batch_indexes": indexes_of(unacknowledged, SAMPLES_MAX)}
+                    for position, _, unacknowledged in partial[:SAMPLES_MAX]
+                ],
+            }
+            self.context.report("batch-partly-acked", partial[0][1], text, evidence)
+
+    def closed(self, consumer: ConsumerState, row: FrameRow) -> None:
+        """Forget the subscription's ACKs when the broker closes it: a seek or an unload may bring acknowledged messages again."""
+        if row.direction != CLIENT:
+            self._forget_subscription(consumer)
+
+    def _entries_of(self, consumer: ConsumerState) -> AckedEntries:
+        return self._acked.get((consumer.topic, consumer.subscription), OrderedDict())
+
+    def _unpacked(self, entry: AckedEntry) -> tuple[Where, int]:
+        """Return the place of the latest ACK of an entry, and the bitmap of the messages that are not acknowledged."""
+        file, packet, sub, time, unacknowledged = entry
+        return Where(self._source, file, packet, sub, time, self.context.connection), unacknowledged
+
+    def _reset(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is not None:
+            self._forget_subscription(consumer)
+
+    def _forget_subscription(self, consumer: ConsumerState) -> None:
+        self._size -= len(self._acked.pop((consumer.topic, consumer.subscription), ()))
+
+    def _ack(self, row: FrameRow) -> None:
+        consumer, fields = self.find(row), row.fields or {}
+        if consumer is None or "txnid_least_bits" in fields:  # a transaction may be aborted
+            return
+        key = consumer.topic, consumer.subscription
+        if key not in self._acked and len(self._acked) >= SUBSCRIPTIONS_MAX:
+            return
+        entries = self._acked.setdefault(key, OrderedDict())
+        self._source, file, packet, sub, time, _ = where_of(row)
+        whole = file, packet, sub, time, 0
+        is_cumulative = fields.get("ack_type") == "Cumulative"
+        ids = fields.get("message_id") or ()
+        for message_id, position in zip(ids, positions_of(ids), strict=True):
+            if is_cumulative:
+                while entries and (first := next(iter(entries))) < position:
+                    del entries[first]
+                    self._size -= 1
+            if (previous := entries.pop(position, None)) is None and self._size < ENTRIES_MAX:
+                self._size += 1
+            elif previous is None and entries:
+                entries.popitem(last=False)
+            elif previous is None:
+                continue  # other subscriptions fill the memory
+            ack_set = message_id.get("ack_set")
+            remaining = bitmap(ack_set) & (1 << INDEXES_MAX) - 1 if ack_set else 0
+            remaining = remaining if previous is None else remaining & previous[-1]
+            entries[position] = (file, packet, sub, time, remaining) if remaining else whole
+
+    def _message(self, row: FrameRow) -> None:
+        consumer, fields = self.find(row), row.fields or {}
+        if consumer is None:
+            return
+        position = position_of(fields.get("message_id"))
+        known = self._entries_of(consumer).get(position)
+        if known is None:
+            return
+        acked, unacknowledged = self._unpacked(known)
+        if row.time - acked.time < self.context.thresholds.ns("acked-redelivered-seconds"):
+            return
+        delivered = (1 << min(batch_size(row), INDEXES_MAX)) - 1
+        if fields.get("ack_set"):
+            delivered &= bitmap(fields["ack_set"])
+        repeated = delivered & ~unacknowledged
+        if repeated:
+            del self._entries_of(consumer)[position]
+            self._size -= 1
+            where = where_of(row)
+            ledger, entry = position
+            messages = f"{plural(repeated.bit_count(), 'message')} of " if batch_size(row) > 1 else ""
+            text = f"{consumer.title} got {messages}{ledger}:{entry} again {duration(where.time - acked.time)} after the ACK."
+            evidence = {
+                "frames": [acked.name, where.name],
+                **consumer.evidence,
+                "message_id": [ledger, entry],
+                "batch_indexes": indexes_of(repeated, SAMPLES_MAX),
+                "redelivery_count": fields.get("redelivery_count", 0),
+            }
+            self.context.report("acked-redelivered", where, text, evidence)
+
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Skip what was not acknowledged before; see `ConnectionRule.columns`."""
+        again: list[int] = []
+        for group in frames.consumers:
+            if (consumer := self.consumers.get(group.id)) is not None and (entries := self._entries_of(consumer)):
+                again += [place for place, position in zip(group.places, group.positions, strict=True) if position in entries]
+        for place in sorted(again):
+            handle(place)
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"MESSAGE": deliveries}
+    frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "SEEK": _reset, "UNSUBSCRIBE": _reset}

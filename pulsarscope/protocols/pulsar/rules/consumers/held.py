@@ -1,0 +1,102 @@
+"""What a consumer holds: entries that it got and has not acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from pulsarscope.dissect.rules import Where
+from pulsarscope.protocols.pulsar.message_ids import Position
+from pulsarscope.protocols.pulsar.rules.consumers.again import Received
+from pulsarscope.protocols.pulsar.rules.consumers.behind import Pace
+from pulsarscope.protocols.pulsar.rules.consumers.pauses import Turns
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import SHARED_TYPES, ConsumerState
+from pulsarscope.protocols.pulsar.rules.subscriptions.subscription_limit import EMIT_STEP
+from pulsarscope.protocols.pulsar.rules.subscriptions.unknown_acks import IdleAcks, UnknownAcks
+from pulsarscope.protocols.pulsar.waiting import EarlyAcks
+
+
+class UnackedEntry(msgspec.Struct):
+    """An entry that a consumer has not acknowledged."""
+
+    where: Where
+    number: int
+    """Number of the delivery to this consumer, from 1."""
+    messages: int
+    """Unacknowledged messages."""
+    indexes: int | None = None
+    """Bitmap of their batch indexes, None for all; it is bounded by its size on the wire."""
+
+
+class UnackedState(ConsumerState):
+    """A consumer and its unacknowledged entries."""
+
+    entries: dict[Position, UnackedEntry] = msgspec.field(default_factory=dict)
+    """Entries by position, in the order of their latest delivery."""
+    taken: int = 0
+    """Entries taken out of this dict: the first one behind so many takes ever longer to find."""
+    deliveries: int = 0
+    messages: int = 0
+    """Unacknowledged messages."""
+    acknowledged_at: int = 0
+    """Time of its latest ACK in nanoseconds; 0 when there was none."""
+    acks: int = 0
+    first_ack: Where | None = None
+    turns: Turns = msgspec.field(default_factory=Turns)
+    pace: Pace = msgspec.field(default_factory=Pace)
+    untracked: int = 0
+    """Deliveries that are neither in `entries` nor acknowledged: returned by the client, or beyond the bound."""
+    emitted: int = 0
+    """Unacknowledged messages in its latest fact."""
+    unknown: UnknownAcks | None = None
+    """Entries that it acknowledged without having got them; None until it gets something."""
+    received: Received = msgspec.field(default_factory=Received)
+    idle: IdleAcks = msgspec.field(default_factory=IdleAcks)
+    early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
+    longest_held: int = 0
+    """Longest time from a delivery to its ACK, in nanoseconds."""
+    most_held: int = 0
+    """Most unacknowledged messages at an ACK."""
+    reported: bool = False
+    hole_reported: bool = False
+    behind: bool = False
+    """Reported as slower than its messages come."""
+    asks_last: bool = False
+    """It asked for the last message id, as readers do."""
+
+    def step(self, messages: Sequence[int], start: int, limit: float) -> int:
+        """Return the index of the delivery, from one on, with which it holds so many messages that this is told; the end if none is."""
+        if self.kind in SHARED_TYPES:
+            held = self.messages
+            for at in range(start, len(messages)):
+                held += messages[at]
+                if held >= limit or abs(held - self.emitted) >= EMIT_STEP:
+                    return at
+        return len(messages)
+
+    def hold(self, group: Any, wheres: Iterable[tuple[Any, ...]], start: int, stop: int) -> None:
+        """Hold some of what is `deliveries.Delivered`, whose positions are ascending and behind all before; `wheres`: their places."""
+        positions, messages = group.positions[start:stop], group.messages[start:stop]
+        self.received.extend(positions[0], positions[-1], len(positions))
+        if self.unknown is not None:
+            self.unknown.extent.extend(positions[0], positions[-1])
+        total, number, entries = sum(messages), self.deliveries, self.entries
+        self.pace.add(total, group.published, group.times[start], is_first=not entries)
+        for position, held, where in zip(positions, messages, wheres, strict=True):
+            number += 1
+            entries[position] = UnackedEntry(tuple.__new__(Where, where), number, held)
+        self.deliveries = number
+        self.messages += total
+
+    @property
+    def may_read(self) -> bool:
+        """True when it may be a reader from before the capture, some of which acknowledge nothing."""
+        return self.asks_last and not self.acks and self.connection is not None
+
+    @property
+    def later(self) -> int:
+        """Entries that it acknowledged behind the oldest of those that it holds."""
+        oldest = next(iter(self.entries.values()))
+        return self.deliveries - oldest.number - (len(self.entries) - 1) - self.untracked

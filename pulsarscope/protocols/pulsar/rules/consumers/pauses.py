@@ -1,0 +1,187 @@
+"""Consumers that pause and resume, and messages that they skip shortly before the capture ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pulsarscope.dissect.rules import RuleContext, Where
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.message_ids import Position, indexes_of
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, TYPICAL_ACKS, may_lack
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
+from pulsarscope.protocols.pulsar.text.formatting import duration
+
+CODES = table(
+    SESSION.note(
+        "consumer-paused",
+        "A consumer acknowledged nothing for much longer than it usually takes, though it had messages, and then went on.",
+        "Look at what its process did at that time: garbage collection, a stopped container, or a slow call to another system.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "consumer-paused-seconds",
+        2,
+        SECONDS,
+        "Longest wait of messages for an ACK; clients may group ACKs for up to two seconds.",
+        ("consumer-paused",),
+    ),
+    Threshold("consumer-paused-times", 10, "times", "Longest wait compared with the next longest one.", ("consumer-paused",), 1),
+    Threshold(
+        "consumer-paused-messages",
+        5,
+        "messages",
+        "Messages that wait meanwhile; an application may take long for a few.",
+        ("consumer-paused",),
+        1,
+    ),
+    Threshold(
+        "ack-hole-seconds",
+        90,
+        SECONDS,
+        "Age of an unacknowledged message; a negative acknowledgement brings it back after 60 s by default.",
+        ("ack-hole",),
+    ),
+    Threshold(
+        "ack-hole-later",
+        10,
+        "entries",
+        "Later entries that are acknowledged; an application that works on several messages at once leaves fewer.",
+        ("ack-hole",),
+    ),
+    Threshold(
+        "ack-hole-early-seconds",
+        5,
+        SECONDS,
+        "Age that is enough at the end of a consumer when it acknowledged many later entries ten times as fast.",
+        ("ack-hole",),
+    ),
+    Threshold(
+        "ack-hole-early-later",
+        50,
+        "entries",
+        "Later entries acknowledged that fast; so many show what is usual for this consumer.",
+        ("ack-hole",),
+        2,
+    ),
+    Threshold(
+        "consumer-undecided-hole-turns",
+        10,
+        "times",
+        "Age of an unacknowledged message, while later ones are acknowledged, compared with the longest wait for an ACK.",
+        ("consumer-undecided",),
+        1,
+    ),
+)
+
+
+class Turns(msgspec.Struct):
+    """Times, in nanoseconds, for which messages of a consumer waited for its next ACK."""
+
+    longest: int = 0
+    second: int = 0
+    until: Where | None = None
+    """ACK that ended the longest wait."""
+    waiting: int = 0
+    """Messages that waited during that time."""
+
+    def add(self, turn: int, where: Where, waiting: int) -> None:
+        """Add a wait that an ACK ends."""
+        if turn <= self.second:
+            return
+        if turn <= self.longest:
+            self.second = turn
+        else:
+            self.second, self.longest, self.until, self.waiting = self.longest, turn, where, waiting
+
+
+def report_pause(context: RuleContext, consumer: ConsumerState, turns: Turns, acks: int) -> None:
+    """Report the longest wait if it stands out."""
+    thresholds = context.thresholds
+    if (
+        turns.until is None
+        or acks < TYPICAL_ACKS
+        or turns.longest < thresholds.ns("consumer-paused-seconds")
+        or turns.longest < thresholds["consumer-paused-times"] * turns.second
+        or turns.waiting < thresholds["consumer-paused-messages"]
+        or may_lack(context, turns.until.time - turns.longest, turns.until.time)
+    ):
+        return
+    text = f"{consumer.title} acknowledged nothing for {duration(turns.longest)} while {plural(turns.waiting, 'message')} waited, and "
+    text += f"then went on; the next longest wait was {duration(turns.second)}."
+    evidence = {"frames": [turns.until.name], **consumer.evidence, "waited_ns": turns.longest, "second_ns": turns.second}
+    context.report("consumer-paused", turns.until, text, evidence | {"unacknowledged": turns.waiting, "acks": acks, "act": "client"})
+
+
+_EARLY_TIMES = 10
+"""An entry counts as forgotten after this many times the longest wait of an acknowledged one."""
+
+
+class Hole(msgspec.Struct, frozen=True):
+    """The oldest entry that a consumer has not acknowledged, although it acknowledged later ones."""
+
+    position: Position
+    where: Where
+    """Its delivery."""
+    age: int
+    """Time since its delivery, in nanoseconds."""
+    later: int
+    """Number of later entries that are acknowledged."""
+    messages: int
+    """Number of the consumer's unacknowledged messages."""
+    indexes: int | None
+    """Bitmap of the entry's unacknowledged messages; None for all."""
+    all: list[Position]
+    """The first unacknowledged entries."""
+
+    @property
+    def name(self) -> str:
+        """Its position as text."""
+        return f"{self.position[0]}:{self.position[1]}"
+
+    def is_decided(self, thresholds: Thresholds, longest_held: int, *, ending: bool) -> bool:
+        """Return True when it will not be acknowledged any more; `longest_held`: longest wait of an acknowledged entry."""
+        if self.age >= thresholds.ns("ack-hole-seconds"):
+            return self.later >= thresholds["ack-hole-later"]
+        is_old = self.age >= max(thresholds.ns("ack-hole-early-seconds"), _EARLY_TIMES * longest_held)
+        return ending and is_old and self.later >= thresholds["ack-hole-early-later"]
+
+    def text(self, consumer: ConsumerState) -> str:
+        """Return the beginning of a sentence about it."""
+        return f"{consumer.title} holds {self.name} unacknowledged for {duration(self.age)}, though it acknowledged"
+
+    def evidence(self, consumer: ConsumerState) -> dict[str, Any]:
+        """Return the evidence of an entry that its consumer forgot."""
+        return {
+            "frames": [self.where.name],
+            **consumer.evidence,
+            "message_id": list(self.position),
+            "batch_indexes": None if self.indexes is None else indexes_of(self.indexes, SAMPLES_MAX),
+            "age_ns": self.age,
+            "later_acknowledged": self.later,
+            "holes": self.all,
+            "unacknowledged": self.messages,
+            "act": "client",
+        }
+
+
+def report_skipped(context: RuleContext, consumer: ConsumerState, hole: Hole, now: int, turn: int) -> None:
+    """Report an entry that is not acknowledged although many later ones are, before it counts as a hole."""
+    where, age, later = hole.where, hole.age, hole.later
+    thresholds = context.thresholds
+    if (
+        later < thresholds["ack-hole-later"]
+        or age < thresholds["consumer-undecided-hole-turns"] * turn
+        or may_lack(context, where.time, now)
+    ):
+        return
+    text = f"{hole.text(consumer)} {later:,} later entries and lets none "
+    text += f"wait for more than {duration(turn)}; a longer capture would show whether it comes back to it."
+    evidence = {"frames": [where.name], **consumer.evidence, "age_ns": age, "later_acknowledged": later, "act": "client"}
+    decided = thresholds.evidence("consumer-undecided-hole-turns", "ack-hole-later")
+    context.report("consumer-undecided", where, text, evidence | decided)

@@ -1,0 +1,73 @@
+"""Permits of a consumer, as its frames show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulsarscope.dissect.rules import Where
+from pulsarscope.protocols.pulsar.message_ids import Position
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
+
+
+class PermitState(ConsumerState):
+    """Permits of a consumer."""
+
+    granted: int = 0
+    delivered: int = 0
+    """Messages delivered."""
+    permits: int = 0
+    """Permits left."""
+    entry_permits: int = 0
+    """Permits left when each entry is counted whole."""
+    lowest: int = 0
+    """Fewest permits ever left, when negative."""
+    lowest_at: Where | None = None
+    exhausted: Where | None = None
+    """Delivery that used up the permits."""
+    refilled: int = 0
+    """Times that it got permits again after it had none left."""
+    lacking_ns: int = 0
+    """Time without permits before those."""
+    active_at: int = 0
+    """Time of its latest ACK, FLOW or request for redelivery, in nanoseconds."""
+    pending: int = 0
+    """Time of the first delivery since then, in nanoseconds; 0 when there is none."""
+    turn: int = 0
+    """Longest time from a first delivery to the next of those, or without permits, in nanoseconds."""
+    last_service: Where | None = None
+    """Latest delivery, or FLOW behind it that ended a lack of permits."""
+    last: Position | None = None
+    """Furthest entry delivered."""
+    last_at: Where | None = None
+    reported_at: int = -1
+    """Time of the delivery in the latest fact, in nanoseconds."""
+    waited: int = 0
+    """Wait in the latest fact, in nanoseconds."""
+    active: bool = True
+    """False for the standby consumers of a failover subscription."""
+    singles: int = 0
+    """FLOWs of one permit."""
+    single: Where | None = None
+    """First of them."""
+    latest: bool = False
+    """A new subscription begins at the latest message."""
+    start: Position | None = None
+    """Message at which a reader begins."""
+    first: Position | None = None
+    promised: Position = (-1, -1)
+    """Last message of the topic by GET_LAST_MESSAGE_ID."""
+    promised_at: Where | None = None
+    able: int = 0
+    """Time of the FLOW since which it has had permits, in nanoseconds."""
+    switched: bool = False
+    """True when it was told that it is active, or standby, and got nothing since."""
+    metadata: dict[str, Any] | None = None
+    """Metadata of the furthest message."""
+    reported: bool = False
+
+    def act(self, now: int) -> None:
+        """Note that its client did something."""
+        if self.pending:
+            self.turn = max(self.turn, now - self.pending)
+            self.pending = 0
+        self.active_at = now

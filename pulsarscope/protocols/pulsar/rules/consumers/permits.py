@@ -1,0 +1,447 @@
+"""Permit accounting per consumer: who has to act when nothing is delivered.
+
+A client grants permits with FLOW. A delivery costs as many as the entry has messages, without those that its ack_set marks as
+acknowledged; old brokers count the whole entry all the same. Without permits the client must act; with permits and a backlog it is the
+broker (`backlog.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Any, ClassVar
+
+from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.findings import ONE_SIDED, SESSION, table
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permits_of, position_of
+from pulsarscope.protocols.pulsar.rules.consumers.permit_state import PermitState
+from pulsarscope.protocols.pulsar.rules.evidence import may_lack
+from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_flows
+from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG, EMIT_NS
+from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import JOINED
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, ConsumerRule
+from pulsarscope.protocols.pulsar.rules.subscriptions.delays import FACTS_MAX, emit_delivered
+from pulsarscope.protocols.pulsar.rules.subscriptions.failover import ACTIVE, TOOK, emit_change
+from pulsarscope.protocols.pulsar.rules.subscriptions.lag import SKIPPED, are_of_one_producer
+from pulsarscope.protocols.pulsar.rules.subscriptions.partitions import emit_consumed
+from pulsarscope.protocols.pulsar.rules.subscriptions.positions import BEGAN, report_behind
+from pulsarscope.protocols.pulsar.rules.subscriptions.resting import Unsubscribed, emit_resting, note_delivery, note_flow, older_consumer
+from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import MISSING, STARVING
+from pulsarscope.protocols.pulsar.text.formatting import duration, host
+from pulsarscope.protocols.pulsar.topics import topic_of_ledger
+
+CODES = table(
+    SESSION.warning(
+        "consumer-starved",
+        "A consumer has no permits: the broker may not send it anything until its client grants some.",
+        "Look at the application: clients grant permits as it takes messages, so it is slow, stuck or paused, or never calls receive.",
+        ("consumer-not-acking",),
+        to_act="the consumer's application",
+    ),
+    SESSION.note(
+        "permits-negative",
+        "A broker sent more messages than the consumer had permits for.",
+        "Batches larger than the permits that are left do this; a larger receiver queue makes it rare.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "consumer-starved-seconds",
+        30,
+        SECONDS,
+        "Time without permits; a client whose queue is full grants none until its application has taken half of it.",
+        ("consumer-starved",),
+    ),
+    Threshold(
+        "consumer-starved-closed-seconds",
+        5,
+        SECONDS,
+        "Time without permits that is enough for a consumer that then ends.",
+        ("consumer-starved",),
+    ),
+)
+
+_ALONE = ("Exclusive", "Failover")
+"""Subscription types of which one consumer at a time gets all messages."""
+
+SKIPPED_MAX = 100
+"""Entries that the consumers of one connection passed over, of which facts are emitted."""
+
+
+class PermitRule(ConsumerRule[PermitState]):
+    """Rule about the permits of one connection's consumers."""
+
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context, PermitState)
+        self._last_id_requests: dict[str, int] = {}
+        """Consumer id by name of its GET_LAST_MESSAGE_ID."""
+        self._unknown: dict[int, Unsubscribed] = {}
+        """Consumers that are unknown so far, and got messages: behind lost bytes their SUBSCRIBE is read late."""
+        self._delayed = 0
+        """Messages with a time of delivery that were emitted."""
+        self._skipped: list[tuple[int, Where, dict[str, Any]]] = []
+        """Time before, delivery behind, and values of the facts on what consumers passed over."""
+        self._silent_ns = context.thresholds.ns("broker-silent-seconds")
+
+    def review(self, consumer: PermitState, now: int, *, ending: bool) -> None:
+        """Report a lack of permits, and emit what other connections need to know."""
+        self._evaluate_starvation(consumer, now, "consumer-starved-closed-seconds" if ending else "consumer-starved-seconds")
+        self._emit_wait(consumer, now, ending=ending)
+        if ending:
+            self._emit_starving(consumer, now)
+            self._emit_began(consumer, now)
+            self._emit_joined(consumer, now)
+            self._emit_consumed(consumer, now)
+            self._evaluate_promise(consumer, now)
+            advise_on_flows(self.context, consumer, consumer.single, consumer.singles, consumer.delivered, now)
+        if consumer.last_at is not None and consumer.last_at.time > consumer.reported_at:
+            self._emit_delivered(consumer)
+        if ending and consumer.lowest_at is not None and not self.context.lost:
+            excess = plural(-consumer.lowest, "message")
+            text = f"{consumer.title} was sent {excess} more than it had permits for ({consumer.granted:,} granted in all)."
+            evidence = {"frames": [consumer.lowest_at.name], **consumer.evidence, "permits": consumer.lowest, "granted": consumer.granted}
+            self.context.report("permits-negative", consumer.lowest_at, text, evidence)
+
+    def _begin(self, row: FrameRow) -> None:
+        self._subscribe(row)
+        if (consumer := self.find(row)) is not None:
+            fields = row.fields or {}
+            consumer.latest = fields.get("initialPosition", "Latest") == "Latest"
+            consumer.start = position_of(fields["start_message_id"]) if fields.get("start_message_id") else None
+
+    def _flow(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is None:
+            note_flow(self._unknown, row)
+            return
+        self._evaluate_starvation(consumer, row.time, "consumer-starved-seconds")
+        permits = (row.fields or {}).get("messagePermits", 0)
+        if consumer.permits <= 0 < consumer.permits + permits:
+            if consumer.exhausted is not None:
+                lack = row.time - consumer.exhausted.time
+                consumer.refilled += 1
+                consumer.lacking_ns += lack
+                consumer.turn = max(consumer.turn, lack)
+            consumer.exhausted, consumer.last_service, consumer.able = None, where_of(row), row.time
+        if permits == 1:
+            consumer.singles += 1
+            consumer.single = consumer.single or where_of(row)
+        consumer.granted += permits
+        if consumer.pending:
+            consumer.act(row.time)
+        consumer.permits += permits
+        consumer.entry_permits += permits
+
+    def _message(self, row: FrameRow) -> None:
+        consumer = self.find(row)
+        if row.metadata and "deliver_at_time" in row.metadata and self._delayed < FACTS_MAX:
+            self._delayed += 1
+            emit_delivered(self.context, consumer or older_consumer(self.context, row), row, 0 if consumer is None else consumer.able)
+        if consumer is None:
+            note_delivery(self.context, BACKLOG, self._unknown, row, CONSUMERS_MAX)
+            return
+        if row.status == "truncated":  # what followed in its packet is missing, too
+            self.note_unreadable(row)
+        fields, where = row.fields or {}, where_of(row)
+        if (since := consumer.last_service) is not None and row.time - since.time >= self._silent_ns:
+            self._emit_wait(consumer, row.time, ending=True)
+        messages = batch_size(row)
+        consumer.delivered += messages
+        consumer.permits -= permits_of(row)
+        consumer.entry_permits -= messages
+        consumer.waited = 0
+        consumer.last_service = where
+        if not consumer.pending:
+            consumer.pending = where.time
+        if consumer.permits <= 0 and consumer.exhausted is None:
+            consumer.exhausted = where
+        if consumer.permits < consumer.lowest:
+            consumer.lowest, consumer.lowest_at = consumer.permits, where
+        position = position_of(fields.get("message_id"))
+        if consumer.last is not None and consumer.last_at is not None and position > (consumer.last[0], consumer.last[1] + 1):
+            self._note_skipped(consumer, consumer.last, consumer.last_at, position, row)
+        if consumer.switched:
+            consumer.switched = False
+            if not consumer.active:  # brokers do not tell a standby that it takes over from one that left
+                consumer.active = True
+                emit_change(self.context, consumer, where, ACTIVE)
+            emit_change(self.context, consumer, where, TOOK, position, position)
+        if consumer.last is None:
+            consumer.first = consumer.last = position
+            consumer.last_at, consumer.metadata = where, row.metadata
+        elif position > consumer.last:
+            consumer.last, consumer.last_at, consumer.metadata = position, where, row.metadata
+        if where.time - consumer.reported_at >= EMIT_NS:
+            self._emit_delivered(consumer)
+
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Count plain deliveries; see `ConnectionRule.columns`.
+
+        The first one of each consumer, and whatever is special, goes to its handler: in the order of the deliveries, for consumers share
+        what is bounded.
+        """
+        groups = frames.consumers
+        following = [(group.places[0], number, 0) for number, group in enumerate(groups)]
+        heapify(following)
+        while following:
+            place, number, at = heappop(following)
+            handle(place)
+            group = groups[number]
+            places, stop = group.places, at + 1
+            if (consumer := self.consumers.get(group.id)) is not None:
+                stop = self._special(consumer, group, at + 1)
+                if at + 1 < stop:
+                    self._count(consumer, frames, group, at + 1, stop)
+            if stop < len(places):
+                heappush(following, (places[stop], number, stop))
+        return True
+
+    def _special(self, consumer: PermitState, group: Any, start: int) -> int:
+        """Return the index of the next delivery, from one on, that does more than to use permits."""
+        times, positions, messages = group.times, group.positions, group.messages
+        permits, before, due = consumer.permits, times[start - 1], consumer.reported_at + EMIT_NS
+        is_alone, expected = consumer.kind in _ALONE, consumer.last or (-1, -1)
+        for at in range(start, len(times)):
+            now = times[at]
+            permits -= messages[at]
+            expected = expected[0], expected[1] + 1
+            if permits <= 0 or now >= due or now - before >= self._silent_ns or (is_alone and positions[at] != expected):
+                return at
+            before = now
+        return len(times)
+
+    @staticmethod
+    def _count(consumer: PermitState, frames: Any, group: Any, start: int, stop: int) -> None:
+        """Count deliveries of which none is special."""
+        total, positions = sum(group.messages[start:stop]), group.positions
+        consumer.delivered += total
+        consumer.permits -= total
+        consumer.entry_permits -= total
+        consumer.waited = 0
+        consumer.last_service = Where(*frames.where_of(group.places[stop - 1]))
+        consumer.pending = consumer.pending or next(filter(None, group.times[start:stop]), 0)
+        furthest = stop - 1 if group.ascending else max(range(start, stop), key=positions.__getitem__)
+        if consumer.last is None or positions[furthest] > consumer.last:
+            (row, *_), _ = frames.row(group.places[furthest])
+            consumer.last, consumer.last_at, consumer.metadata = positions[furthest], where_of(row), row.metadata
+
+    def _activity(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is not None:
+            consumer.act(row.time)
+
+    def _active_change(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is not None:
+            consumer.active, consumer.switched = (row.fields or {}).get("is_active", False), True
+            consumer.last_service = where_of(row)
+        else:
+            self._forget(row)
+
+    def _leave(self, row: FrameRow) -> None:
+        self._forget(row)
+        self._close(row)
+
+    def _forget(self, row: FrameRow) -> None:
+        """Expect nothing more for a consumer that is unknown so far: it leaves, or may be on standby."""
+        self._unknown.pop((row.fields or {}).get("consumer_id", -1), None)
+
+    def _evaluate_starvation(self, consumer: PermitState, now: int, threshold: str) -> None:
+        """Report a consumer that has had no permits, and whose application has done nothing, for so long."""
+        since = consumer.exhausted or consumer.ready
+        if consumer.permits > 0 or consumer.reported or since is None:
+            return
+        rhythm = round(self.context.thresholds["consumer-rhythm-factor"] * consumer.turn)
+        if now - max(since.time, consumer.active_at) < max(self.context.thresholds.ns(threshold), rhythm):
+            return
+        if self._may_have_granted(consumer, now):
+            return
+        consumer.reported = True
+        starved = now - since.time
+        if consumer.granted == 0:
+            text = f"{consumer.title} granted no permits for {duration(starved)} after it subscribed: its client has to send FLOW"
+        else:
+            used = f"used up its {plural(consumer.granted, 'permit')} with {plural(consumer.delivered, 'message')}"
+            text = f"{consumer.title} {used} and sent no further FLOW for {duration(starved)}"
+        evidence = {
+            "frames": [since.name],
+            **consumer.evidence,
+            "permits": consumer.permits,
+            "granted": consumer.granted,
+            "delivered": consumer.delivered,
+            "starved_ns": starved,
+            "act": "client",
+            **self.context.thresholds.evidence(threshold, "consumer-rhythm-factor"),
+        }
+        self.context.report("consumer-starved", since, self.sentence(text), evidence)
+
+    def _may_have_granted(self, consumer: PermitState, now: int) -> bool:
+        """Return True when a FLOW may be among the bytes of the client that the capture lacks: permits are then more than are counted."""
+        since = 0 if consumer.ready is None else consumer.ready.time
+        if consumer.granted == 0 < consumer.delivered:
+            return True  # nothing is sent without any
+        return self.may_hide(CLIENT, since) or may_lack(self.context, since, now)
+
+    # -- facts for the topic's other connections
+
+    def _emit_wait(self, consumer: PermitState, now: int, *, ending: bool) -> None:
+        """Emit a long wait with permits: when it ends, and before that each time that it has doubled."""
+        since = consumer.last_service
+        if since is None or now - since.time < self._silent_ns or consumer.permits <= 0 or not consumer.active or consumer.compacted:
+            return
+        if not ending and now - since.time < 2 * consumer.waited:
+            return
+        consumer.waited = now - since.time
+        if consumer.topic is not None and not consumer.topic.startswith("non-persistent://"):
+            values = {
+                **consumer.evidence,
+                "kind": consumer.kind,
+                "title": consumer.title,
+                "permits": consumer.permits,
+                "entry_permits": consumer.entry_permits,
+                "last": consumer.last,
+                "since": since.time,
+                "lost": self.context.lost,
+                "undecided": max(self._missed(consumer.number), self.unreadable.get(SERVER, -1)) >= since.time
+                or may_lack(self.context, since.time, now, SERVER),
+                "server": host(self.context.server),
+            }
+            self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), "waiting", values)
+
+    def _missed(self, number: int) -> int:
+        """Return the time of the latest message for a consumer before it was known; -1: there is none."""
+        return -1 if (consumer := self._unknown.get(number)) is None else consumer.latest.time
+
+    def _emit_delivered(self, consumer: PermitState) -> None:
+        if consumer.last is not None and consumer.last_at is not None and consumer.topic is not None:
+            consumer.reported_at = consumer.last_at.time
+            values = {
+                "subscription": consumer.subscription,
+                "position": consumer.last,
+                "consumer_id": consumer.number,
+                "lacking_ns": consumer.lacking_ns,
+                "server": host(self.context.server),
+            }
+            self.context.emit_fact(BACKLOG, consumer.topic, consumer.last_at, "delivered", values)
+
+    def _note_skipped(self, consumer: PermitState, last: Position, last_at: Where, position: Position, row: FrameRow) -> None:
+        """Note that entries are between two deliveries of the only active consumer of a subscription."""
+        is_alone = consumer.kind in _ALONE and not (consumer.compacted or consumer.switched)
+        if is_alone and position[0] == last[0] and len(self._skipped) < SKIPPED_MAX and consumer.topic is not None:
+            sent = are_of_one_producer(consumer.metadata or {}, row.metadata or {}, position[1] - last[1])
+            values = {**consumer.evidence, "title": consumer.title, "before": last, "after": position, "frame": last_at.name}
+            self._skipped.append((last_at.time, where_of(row), values | {"sent": sent, "time": row.time}))
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """Review all consumers, and emit what they passed over, unless the capture lacks bytes: that is known at the end."""
+        super().end(row, last)
+        if not self.context.reported(ONE_SIDED):
+            emit_resting(self.context, BACKLOG, self._unknown, row.end, is_open=self.open)
+        for since, where, values in self._skipped:
+            if not may_lack(self.context, since, row.end, SERVER):
+                self.context.emit_fact(BACKLOG, values["topic"], where._replace(time=row.end), SKIPPED, values)
+
+    def _evaluate_promise(self, consumer: PermitState, now: int) -> None:
+        """Report a reader that waits for the last message."""
+        promised, got = consumer.promised_at, consumer.last or consumer.start
+        if promised is None or consumer.durable or consumer.permits <= 0 or consumer.promised[1] < 0:
+            return
+        if got is not None and got < consumer.promised:
+            since = max(promised.time, (consumer.last_service or promised).time)
+            report_behind(self.context, consumer, consumer.promised, promised, consumer.last, consumer.last_at, now - since)
+
+    def _emit_began(self, consumer: PermitState, now: int) -> None:
+        """Emit that a consumer asked for the latest message, which holds when its subscription is new."""
+        if consumer.latest and consumer.ready is not None and consumer.topic is not None and consumer.persistent:
+            values = {
+                **consumer.evidence,
+                "begun": consumer.ready.time,
+                "first": consumer.first,
+                "closed": not self.open,
+                "server": host(self.context.server),
+            }
+            first = consumer.first
+            for topic in (consumer.topic, None if first is None else topic_of_ledger({"ledgerId": first[0]})):
+                if topic is not None:  # producers from before the capture are known by the ledger
+                    self.context.emit_fact(BACKLOG, topic, consumer.ready._replace(time=now), BEGAN, values)
+
+    def _emit_joined(self, consumer: PermitState, now: int) -> None:
+        """Emit that a consumer of a Key_Shared subscription got nothing, though it has permits."""
+        if consumer.kind != "Key_Shared" or consumer.ready is None or consumer.topic is None or self.context.lost:
+            return
+        if consumer.delivered == 0 < consumer.permits:
+            since = max(consumer.ready.time, consumer.able)
+            values = {**consumer.evidence, "title": consumer.title, "since": since, "closed": not self.open}
+            self.context.emit_fact(BACKLOG, consumer.topic, consumer.ready._replace(time=now), JOINED, values)
+
+    def _emit_consumed(self, consumer: PermitState, now: int) -> None:
+        """Emit what a consumer of a partition got."""
+        if consumer.ready is not None and consumer.active and consumer.persistent:
+            at = None if consumer.last_at is None else [*consumer.last_at]
+            got = {"delivered": consumer.delivered, "permits": consumer.permits, "last": consumer.last, "last_at": at}
+            emit_consumed(self.context, consumer, consumer.ready, got | {"closed": not self.open, "seen": now})
+
+    def _emit_starving(self, consumer: PermitState, now: int) -> None:
+        """Emit that a consumer ends without permits, which alone says little, or what one of a non-persistent topic got."""
+        since = consumer.exhausted or consumer.ready
+        passes = (consumer.topic or "").startswith("non-persistent://")
+        lacks = consumer.permits <= 0 and not passes and not consumer.reported
+        if since is None or consumer.topic is None or not (lacks or passes) or self.context.reported(ONE_SIDED):
+            return
+        values = {
+            **consumer.evidence,
+            "title": consumer.title,
+            "permits": consumer.permits,
+            "granted": consumer.granted,
+            "refilled": consumer.refilled,
+            "lost": self.context.lost,
+            "undecided": self._may_have_granted(consumer, now),
+            "delivered": consumer.delivered,
+            "last": consumer.last,
+            "begun": (consumer.ready or since).time,
+            "since": since.time,
+            "active_at": consumer.active_at,
+            "turn": consumer.turn,
+            "enough": (consumer.turn > 0 and consumer.delivered > 1)
+            or consumer.delivered >= self.context.thresholds["consumer-not-acking-messages"],
+            "closed": not self.open,
+            "server": host(self.context.server),
+        }
+        self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), MISSING if passes else STARVING, values)
+        if lacks and consumer.last is not None and (name := topic_of_ledger({"ledgerId": consumer.last[0]})) is not None:
+            # Of producers from before the capture, a ledger is all that is known of the topic.
+            self.context.emit_fact(BACKLOG, name, since._replace(time=now), STARVING, values)
+
+    def _last_id_request(self, row: FrameRow) -> None:
+        if len(self._last_id_requests) < CONSUMERS_MAX:
+            self._last_id_requests[where_of(row).name] = (row.fields or {}).get("consumer_id", -1)
+
+    def _last_id_response(self, row: FrameRow) -> None:
+        consumer = self.consumers.get(self._last_id_requests.pop(row.request or "", -1))
+        if consumer is None or consumer.topic is None:
+            return
+        fields = row.fields or {}
+        position = position_of(fields.get("last_message_id"))
+        acknowledged = fields.get("consumer_mark_delete_position")
+        if position != consumer.promised:
+            consumer.promised, consumer.promised_at = position, where_of(row)
+        # A consumer without a delivery may begin behind the last message; its acknowledged position may show that it does not.
+        if consumer.last is not None or (acknowledged is not None and position_of(acknowledged) < position):
+            values = {"position": position, "consumer_id": consumer.number}
+            self.context.emit_fact(BACKLOG, consumer.topic, where_of(row), "backlog", values)
+
+    columns: ClassVar[ColumnsHandlers] = {"MESSAGE": deliveries}
+    frames: ClassVar[Handlers] = {
+        **ConsumerRule.frames,
+        "SUBSCRIBE": _begin,
+        "CLOSE_CONSUMER": _leave,
+        "FLOW": _flow,
+        "MESSAGE": _message,
+        "ACK": _activity,
+        "REDELIVER_UNACKNOWLEDGED_MESSAGES": _activity,
+        "ACTIVE_CONSUMER_CHANGE": _active_change,
+        "GET_LAST_MESSAGE_ID": _last_id_request,
+        "GET_LAST_MESSAGE_ID_RESPONSE": _last_id_response,
+    }

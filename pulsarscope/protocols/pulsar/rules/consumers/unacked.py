@@ -1,0 +1,439 @@
+"""Unacknowledged messages: a consumer that acknowledges nothing, and a message skipped among acknowledged ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import islice, takewhile
+from typing import Any, ClassVar
+
+from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
+from pulsarscope.model.findings import ONE_SIDED, SESSION, table
+from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.ack_sets import bitmap
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of, positions_of
+from pulsarscope.protocols.pulsar.rules.consumers.again import ClosedConsumers
+from pulsarscope.protocols.pulsar.rules.consumers.behind import report_slow
+from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedEntry, UnackedState
+from pulsarscope.protocols.pulsar.rules.consumers.pauses import Hole, report_pause, report_skipped
+from pulsarscope.protocols.pulsar.rules.consumers.poison import POISON
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
+from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_acks
+from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule
+from pulsarscope.protocols.pulsar.rules.subscriptions.failover import RELEASED, emit_change
+from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING, OF_READERS
+from pulsarscope.protocols.pulsar.rules.subscriptions.subscription_limit import EMIT_STEP, UNACKED
+from pulsarscope.protocols.pulsar.rules.subscriptions.unknown_acks import Extent, UnknownAcks
+from pulsarscope.protocols.pulsar.text.formatting import duration, host
+
+CODES = table(
+    SESSION.warning(
+        "consumer-not-acking",
+        "A consumer acknowledges none of its messages, or has reached the limit of unacknowledged messages.",
+        "Look at the application: unacknowledged messages come again when the consumer reconnects. Shared and Key_Shared consumers "
+        "get no more at 50,000 messages each, or 200,000 for the subscription, where the broker has no lower limits.",
+        to_act="the consumer's application",
+    ),
+    SESSION.warning(
+        "ack-hole",
+        "A message stays unacknowledged while later ones are acknowledged: the subscription's backlog cannot be deleted behind it.",
+        "Find out what the application did with this message id; an ack timeout or a negative acknowledgement would bring it again.",
+        to_act="the consumer's application",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "consumer-not-acking-seconds", 60, SECONDS, "Time without an ACK; applications take less for a message.", ("consumer-not-acking",)
+    ),
+    Threshold(
+        "consumer-not-acking-closed-seconds",
+        5,
+        SECONDS,
+        "Life of a consumer that ends without any ACK; clients group ACKs for 0.1 s by default.",
+        ("consumer-not-acking",),
+    ),
+    Threshold(
+        "consumer-not-acking-beside-seconds",
+        20,
+        SECONDS,
+        "Time without any ACK while another consumer of the same connection acknowledges all the time.",
+        ("consumer-not-acking",),
+    ),
+    Threshold(
+        "consumer-not-acking-messages",
+        5,
+        "messages",
+        "Messages that wait for an ACK; an application may take long for a few.",
+        ("consumer-not-acking",),
+    ),
+    Threshold(
+        "consumer-not-acking-limit",
+        50000,
+        "messages",
+        "Unacknowledged messages at which the broker stops a Shared or Key_Shared consumer: maxUnackedMessagesPerConsumer, by default.",
+        ("consumer-not-acking",),
+        1,
+    ),
+)
+
+ENTRIES_MAX = 200_000
+"""Unacknowledged entries tracked on one connection, the oldest: four consumers at the limit of the broker."""
+
+RHYTHM_ACKS = 10
+"""ACKs that show how often a consumer sends them that was there before the capture; with fewer it stays undecided at the end."""
+
+
+class UnackedRule(ConsumerRule[UnackedState]):
+    """Rule about the unacknowledged messages of one connection's consumers."""
+
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context, UnackedState)
+        self._size = 0
+        """Tracked entries of all consumers."""
+        self._limit = context.thresholds["consumer-not-acking-limit"]
+        self._extents: dict[tuple[str | None, str | None], Extent] = {}
+        """By topic and subscription: consumers come again."""
+        self._compared_at = 0
+        """Time at which the others were last compared with one that acknowledges, in nanoseconds."""
+        self._acked_unknown: list[tuple[UnackedState, int]] = []
+        """Consumers that acknowledged what they had not got, and the time of their end."""
+        self._closed_at: dict[int, int] = {}
+        """Time of the close of consumers by id, in nanoseconds."""
+        self._closed_consumers: ClosedConsumers | None = None
+        self._settling_ns = context.thresholds.ns("cursor-reset-settled-seconds")
+
+    def review(self, consumer: UnackedState, now: int, *, ending: bool) -> None:
+        """Report a consumer that does not acknowledge, or that skipped a message."""
+        if ending:
+            advise_on_acks(self.context, consumer, consumer.first_ack, consumer.acks, consumer.deliveries, consumer.acknowledged_at)
+            report_pause(self.context, consumer, consumer.turns, consumer.acks)
+            self._size -= len(consumer.entries)
+            if (consumer.unknown or consumer.idle).acks and consumer.persistent and len(self._acked_unknown) < CONSUMERS_MAX:
+                self._acked_unknown.append((consumer, now))  # whether bytes are missing is known at the end
+        if not consumer.entries or not consumer.persistent or (ending and self.context.reported(ONE_SIDED)):
+            return
+        if ending and not consumer.reported:
+            pace, held = consumer.pace, next(iter(consumer.entries.values())).where
+            present = pace.mark(now, consumer.messages, consumer.acks)
+            consumer.behind = report_slow(self.context, consumer, pace, present, consumer.turns.longest, held)
+        if not (consumer.acks or consumer.subscription) and (not ending or consumer.closed_by == SERVER):
+            return  # of a client of which the capture may have nothing, as is known at the end of the connection
+        position, oldest = next(iter(consumer.entries.items()))
+        age = now - oldest.where.time
+        thresholds = self.context.thresholds
+        limit = "consumer-not-acking-closed-seconds" if ending and not consumer.acknowledged_at else "consumer-not-acking-seconds"
+        silent = min(age, now - consumer.acknowledged_at) >= thresholds.ns(limit) and not self._may_have_acked(consumer, now)
+        if silent and not consumer.may_read and consumer.messages >= thresholds["consumer-not-acking-messages"]:
+            self._report_not_acking(consumer, now, limit, "consumer-not-acking-messages")
+        elif consumer.kind in SHARED_TYPES and not consumer.hole_reported:
+            later = consumer.later
+            hole = Hole(position, oldest.where, age, later, consumer.messages, oldest.indexes, [*islice(consumer.entries, SAMPLES_MAX)])
+            if hole.is_decided(thresholds, consumer.longest_held, ending=ending):
+                if not may_lack(self.context, oldest.where.time, now):
+                    consumer.hole_reported = True
+                    text = f"{hole.text(consumer)} {later} later entries"
+                    self.context.report("ack-hole", oldest.where, self.sentence(text), hole.evidence(consumer))
+            elif ending:
+                report_skipped(self.context, consumer, hole, now, consumer.turns.longest)
+        if ending:
+            self._emit_holding(consumer, now)
+            if not self.open:
+                emit_change(self.context, consumer, self.context.last, RELEASED, min(consumer.entries), max(consumer.entries))
+                self._emit_left(consumer, position, oldest.where, now)
+
+    def closed(self, consumer: UnackedState, row: FrameRow) -> None:
+        """Emit that a closed consumer holds nothing."""
+        self._emit(consumer, where_of(row), 0)
+        if consumer.acks and consumer.received.count and not consumer.untracked:
+            self._closed_consumers = self._closed_consumers or ClosedConsumers()
+            until = consumer.received.settled_at(consumer.entries, consumer.acknowledged_at, row.time, self._settling_ns)
+            self._closed_consumers.note(consumer, consumer.received, until)
+        remember(self._closed_at, consumer.number, row.time, CONSUMERS_MAX)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """Review all consumers, and emit that those of a closed connection hold nothing."""
+        super().end(row, last)
+        for consumer, now in self._acked_unknown:
+            (consumer.unknown or consumer.idle).emit(self.context, BACKLOG, consumer, now)
+        if row.closed != "open":
+            for consumer in self.consumers.values():
+                self._emit(consumer, last, 0)
+
+    def _message(self, row: FrameRow) -> None:
+        if self._closed_at and self.find(row) is None and row.time <= self._closed_at.get((row.fields or {}).get("consumer_id", -1), -1):
+            return  # behind lost bytes it is read late
+        consumer = self.find_or_add(row)
+        fields = row.fields or {}
+        where = where_of(row)
+        if self._closed_consumers is not None:
+            first = consumer.unknown is None
+            self._closed_consumers.compare(self.context, consumer, position_of(fields.get("message_id")), where, is_first=first)
+        indexes = bitmap(fields["ack_set"]) if fields.get("ack_set") else None
+        messages = batch_size(row) if indexes is None else indexes.bit_count()
+        position = position_of(fields.get("message_id"))
+        if self._take(consumer, position):
+            consumer.untracked += 1
+        extent = (consumer.unknown or self._begin(consumer, position)).extent
+        if position > extent.high:
+            extent.high = position
+        elif position < extent.low:
+            extent.low = position
+        consumer.received.add(position)
+        consumer.deliveries += 1
+        consumer.pace.add(messages, (row.metadata or {}).get("publish_time", 0), where.time, is_first=not consumer.entries)
+        if self._size < ENTRIES_MAX:
+            self._size += 1
+            consumer.entries[position] = UnackedEntry(where, consumer.deliveries, messages, indexes)
+            consumer.messages += messages
+        else:
+            consumer.untracked += 1
+        if (place := (where.file, where.packet)) <= consumer.early.latest:
+            is_acknowledged, ack_set = consumer.early.of(position, place)
+            if is_acknowledged:
+                self._acknowledge(consumer, position, ack_set, where.time)
+        if consumer.messages >= self._limit and consumer.kind in SHARED_TYPES:
+            self._report_not_acking(consumer, where.time, "consumer-not-acking-limit")
+        self._emit(consumer, where, consumer.messages)
+
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Hold entries behind all that came before; see `ConnectionRule.columns`."""
+        known = self._closed_consumers is None and all(
+            group.id in self.consumers or group.id not in self._closed_at for group in frames.consumers
+        )
+        if not known or self._size + len(frames) > ENTRIES_MAX or not self.has_room(len(frames.consumers)):
+            return False
+        for group in frames.consumers:
+            places, at = group.places, 0
+            if (consumer := self.consumers.get(group.id)) is None or consumer.unknown is None:
+                handle(places[0])
+                consumer, at = self.consumers[group.id], 1
+            plain = group.ascending and group.earliest > consumer.early.latest
+            plain = plain and (at == len(places) or group.positions[at] > consumer.received.high)
+            while at < len(places):
+                stop = consumer.step(group.messages, at, self._limit) if plain else at
+                if at < stop:
+                    consumer.hold(group, frames.wheres(group.places[at:stop]), at, stop)
+                    self._size += stop - at
+                if stop < len(places):
+                    handle(places[stop])
+                at = stop + 1
+        return True
+
+    def _flow(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is not None and not consumer.idle.flowed:
+            consumer.idle.flowed = row.time
+
+    def _ack(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is None:
+            return
+        fields = row.fields or {}
+        if consumer.ignores(fields):
+            return
+        where = where_of(row)
+        place = consumer.early.latest = where.file, where.packet
+        if consumer.unknown is None:
+            consumer.idle.note(where, fields)
+        consumer.received.note(consumer.entries, where.time, self._settling_ns)
+        if consumer.entries:
+            oldest = next(iter(consumer.entries.values())).where.time
+            consumer.turns.add(where.time - max(oldest, consumer.acknowledged_at), where, consumer.messages)
+            consumer.most_held = max(consumer.most_held, consumer.messages)
+        is_cumulative = fields.get("ack_type") == "Cumulative"
+        ids = fields.get("message_id") or ()
+        for message_id, position in zip(ids, positions_of(ids), strict=True):
+            if is_cumulative:
+                consumer.early.cumulative = place, position
+                for earlier in [*takewhile(position.__gt__, consumer.entries)]:
+                    self._take(consumer, earlier)
+            if not self._acknowledge(consumer, position, ack_set := message_id.get("ack_set"), where.time):
+                consumer.early.add(position, place, ack_set)
+                consumer.pace.note_earlier(consumer.deliveries, cumulative=is_cumulative)
+                if consumer.unknown is not None:
+                    consumer.unknown.note(where, position, fields)
+        if not consumer.acks:
+            consumer.first_ack = where
+        consumer.acks += 1
+        consumer.acknowledged_at = where.time
+        consumer.pace.note(where.time, consumer.messages, consumer.acks)
+        self._emit(consumer, where, consumer.messages)
+        if where.time - self._compared_at >= REVIEW_NS:
+            self._compared_at = where.time
+            self._compare(consumer, where.time)
+
+    def _compare(self, beside: UnackedState, now: int) -> None:
+        """Report the consumers that acknowledged nothing for long, while this one of their connection does."""
+        thresholds = self.context.thresholds
+        patience = thresholds.ns("consumer-not-acking-beside-seconds")
+        since = now if beside.first_ack is None else beside.first_ack.time
+        if now - since < patience // 2:
+            return
+        for consumer in self.consumers.values():
+            if (
+                consumer.acks
+                or consumer.may_read
+                or consumer.messages < thresholds["consumer-not-acking-messages"]
+                or not consumer.persistent
+            ):
+                continue
+            if now - next(iter(consumer.entries.values())).where.time >= patience:
+                deciding = "consumer-not-acking-beside-seconds", "consumer-not-acking-messages"
+                self._report_not_acking(consumer, now, *deciding, beside=beside.number)
+
+    def _begin(self, consumer: UnackedState, position: Position) -> UnknownAcks:
+        """Begin to compare ACKs with what a consumer gets, and got on this connection before."""
+        key = consumer.topic, consumer.subscription
+        if (extent := self._extents.get(key)) is None:
+            extent = Extent(position, position)
+            remember(self._extents, key, extent, CONSUMERS_MAX)
+        consumer.unknown = UnknownAcks(extent, consumer.connection is not None)
+        return consumer.unknown
+
+    def _last_id(self, row: FrameRow) -> None:
+        if (consumer := self.find(row)) is not None:
+            consumer.asks_last = True
+
+    def _active_change(self, row: FrameRow) -> None:
+        """Emit what a consumer holds that is no longer the active one."""
+        consumer = self.find(row)
+        if consumer is not None and consumer.entries and not (row.fields or {}).get("is_active"):
+            emit_change(self.context, consumer, where_of(row), RELEASED, min(consumer.entries), max(consumer.entries))
+
+    def _redeliver(self, row: FrameRow) -> None:
+        """Remove what the client returns; it is added when it is delivered again."""
+        if (consumer := self.find(row)) is None:
+            return
+        for position in positions_of((row.fields or {}).get("message_ids")) or list(consumer.entries):
+            consumer.untracked += self._take(consumer, position)
+
+    def _emit(self, consumer: UnackedState, where: Where, messages: int) -> None:
+        """Emit how many messages a consumer has not acknowledged, when that has changed by a step."""
+        changed = abs(messages - consumer.emitted) >= EMIT_STEP or messages == 0 < consumer.emitted
+        if changed and consumer.kind in SHARED_TYPES and consumer.topic is not None:
+            consumer.emitted = messages
+            values = {**consumer.evidence, "messages": messages}
+            self.context.emit_fact(UNACKED, json.dumps([consumer.topic, consumer.subscription]), where, "holds", values)
+
+    def _emit_holding(self, consumer: UnackedState, now: int) -> None:
+        """Emit that a consumer ends with unacknowledged messages, which alone says little."""
+        position, oldest = next(iter(consumer.entries.items()))
+        if consumer.topic is None:
+            return
+        values = {
+            **consumer.evidence,
+            "title": consumer.title,
+            "unacknowledged": consumer.messages,
+            "oldest": position,
+            "since": oldest.where.time,
+            **consumer.pace.while_busy(consumer.messages),
+            "active_at": consumer.acknowledged_at,
+            "turn": consumer.turns.longest,
+            "acks": consumer.acks,
+            "most_held": consumer.most_held,
+            "enough": consumer.messages >= self.context.thresholds["consumer-not-acking-messages"],
+            "is_older": consumer.connection is not None,
+            "undecided": (consumer.connection is not None and 0 < consumer.acks < RHYTHM_ACKS)
+            or consumer.may_read
+            or self._may_have_acked(consumer, now),
+            "closed": not self.open,
+            "reported": consumer.reported,
+            "behind": consumer.behind,
+        }
+        waits = consumer.kind == "Key_Shared" or (values["enough"] and not consumer.reported)
+        self.context.emit_fact(BACKLOG, consumer.topic, oldest.where._replace(time=now), HOLDING if waits else BUSY, values)
+
+    def _may_have_acked(self, consumer: UnackedState, now: int) -> bool:
+        """Return True when an ACK may be among the bytes of the client that the capture lacks."""
+        oldest = next(iter(consumer.entries.values()))
+        since = max(oldest.where.time, consumer.acknowledged_at)
+        if self.may_hide(CLIENT, since) or may_lack(self.context, since, now):
+            return True
+        lost_at = latest_lack(self.context, now)
+        if lost_at < oldest.where.time:
+            return False
+        later = sum(entry.messages for entry in consumer.entries.values() if entry.where.time > lost_at)
+        return later < self.context.thresholds["consumer-not-acking-messages"]
+
+    def _emit_left(self, consumer: UnackedState, oldest: Position, where: Where, now: int) -> None:
+        """Emit the oldest entry that a consumer leaves unacknowledged, unless the broker closed it: after a SEEK, or for an unload."""
+        if consumer.subscription is not None and consumer.closed_by != SERVER:
+            values = {
+                "oldest": oldest,
+                "unacknowledged": consumer.messages,
+                "acks": consumer.acks,
+                "passed_over": consumer.later > 0,
+                "client": host(self.context.client),
+                "ended": now,
+                "closed": self.ended,
+            }
+            self.context.emit_fact(POISON, json.dumps([consumer.topic, consumer.subscription]), where, "left", values)
+
+    def _take(self, consumer: UnackedState, position: Position) -> bool:
+        if (entry := consumer.entries.pop(position, None)) is None:
+            return False
+        self._size -= 1
+        consumer.messages -= entry.messages
+        consumer.taken += 1
+        if consumer.taken > len(consumer.entries):
+            consumer.entries, consumer.taken = dict(consumer.entries), 0
+        return True
+
+    def _acknowledge(self, consumer: UnackedState, position: Position, ack_set: list[int] | None, now: int) -> bool:
+        """Return False when the consumer does not hold the entry."""
+        if (entry := consumer.entries.get(position)) is None:
+            return False
+        remaining = bitmap(ack_set) if ack_set else 0
+        if entry.indexes is not None:
+            remaining &= entry.indexes
+        if remaining:
+            consumer.messages += remaining.bit_count() - entry.messages
+            entry.indexes, entry.messages = remaining, remaining.bit_count()
+        else:
+            self._take(consumer, position)
+            if (held := now - entry.where.time) > consumer.longest_held:
+                consumer.longest_held = held
+        return True
+
+    def _report_not_acking(self, consumer: UnackedState, now: int, *deciding: str, beside: int | None = None) -> None:
+        if consumer.reported:
+            return
+        consumer.reported = True
+        (ledger, entry), oldest = next(iter(consumer.entries.items()))
+        age = now - oldest.where.time
+        messages = plural(consumer.messages, "message")
+        text = f"{consumer.title} has {messages} unacknowledged, the oldest ({ledger}:{entry}) for {duration(age)}"
+        if not consumer.acknowledged_at:
+            text += f", and acknowledged none{OF_READERS if consumer.connection else ''}"
+            text += "" if beside is None else f", while consumer {beside} of its connection acknowledges what it gets"
+        elif now > consumer.acknowledged_at:
+            text += f", and its latest ACK was {duration(now - consumer.acknowledged_at)} before"
+        if consumer.messages >= self._limit and consumer.kind in SHARED_TYPES:
+            text += f": the broker's default limit of {self._limit:,} is reached, it sends no more"
+        evidence = {
+            "frames": [oldest.where.name],
+            **consumer.evidence,
+            "unacknowledged": consumer.messages,
+            "oldest": [ledger, entry],
+            "oldest_age_ns": age,
+            "limit": self._limit if consumer.kind in SHARED_TYPES else None,
+            "message_ids": list(consumer.entries)[:SAMPLES_MAX],
+            "act": "client",
+            **self.context.thresholds.evidence(*deciding),
+        }
+        self.context.report("consumer-not-acking", oldest.where, self.sentence(text), evidence)
+
+    columns: ClassVar[ColumnsHandlers] = {"MESSAGE": deliveries}
+    frames: ClassVar[Handlers] = {
+        **ConsumerRule.frames,
+        "FLOW": _flow,
+        "MESSAGE": _message,
+        "ACK": _ack,
+        "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver,
+        "ACTIVE_CONSUMER_CHANGE": _active_change,
+        "GET_LAST_MESSAGE_ID": _last_id,
+    }

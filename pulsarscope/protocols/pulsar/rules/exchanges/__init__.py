@@ -1,0 +1,1 @@
+"""Rules about requests and their answers: lookups, places of producers and consumers, schemas, transactions, unloads."""

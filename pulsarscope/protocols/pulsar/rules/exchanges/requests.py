@@ -1,0 +1,300 @@
+"""Requests that were refused, not answered, or answered late, for every command without its own rule."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, ClassVar
+
+from pulsarscope.dissect.exchange_thresholds import SLOW_EXCHANGE, UNANSWERED, UNANSWERED_OPEN
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING, remember
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.rules.evidence import gap_note, may_lack, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.exchanges import departures, holders, lookups, schemas
+from pulsarscope.protocols.pulsar.rules.exchanges.refusals import with_advice
+from pulsarscope.protocols.pulsar.rules.exchanges.transactions import AUTHORIZATION_ERRORS, is_transaction_error
+from pulsarscope.protocols.pulsar.text.formatting import error_text
+
+CODES = table(
+    SESSION.error(
+        "request-failed",
+        "The broker refused a request.",
+        "The error and its message say why; the request's frame shows what was asked for.",
+    ),
+    SESSION.error(
+        "auth-failed",
+        "The broker refused a client's identity or its permissions.",
+        "Check the token or certificate and its expiry, and the permissions of its role on the namespace.",
+        to_act="the application, or the broker's operators",
+    ),
+    SESSION.warning(
+        "request-unanswered",
+        "A request got no answer while the connection went on.",
+        "Look at the broker's log at that time; a client gives up after its operation timeout.",
+        to_act="the broker's operators",
+    ),
+    SESSION.note(
+        "response-unrequested", "A response to a request that is not in the capture.", "The capture began after the request, or lost it."
+    ),
+    SESSION.warning(
+        "slow-exchange",
+        "A request was answered late.",
+        "Compare with the latencies of such requests in the statistics, and with the broker's metrics at that time. If `stats` counts many "
+        "retransmissions, look at the network first.",
+        to_act="the broker's operators",
+    ),
+)
+
+THRESHOLDS = (
+    SLOW_EXCHANGE,
+    Threshold(
+        "slow-exchange-connect-seconds",
+        1.5,
+        SECONDS,
+        "Time without an answer to CONNECT, which a broker gives by itself within milliseconds.",
+        ("slow-exchange",),
+    ),
+    Threshold(
+        "slow-exchange-open-seconds",
+        0.25,
+        SECONDS,
+        "Time allowed in addition for each PRODUCER and SUBSCRIBE that waits on the connection; the broker loads a topic for each.",
+        ("slow-exchange", "request-unanswered"),
+    ),
+    Threshold(
+        "slow-exchange-lookup-seconds",
+        2.5,
+        SECONDS,
+        "Time without an answer to LOOKUP, PARTITIONED_METADATA, GET_LAST_MESSAGE_ID or CONSUMER_STATS, which a broker answers "
+        "from memory.",
+        ("slow-exchange", "request-unanswered"),
+    ),
+    Threshold(
+        "slow-exchange-stored-seconds",
+        2.5,
+        SECONDS,
+        "Time without an answer to ACK, NEW_TXN, ADD_PARTITION_TO_TXN or ADD_SUBSCRIPTION_TO_TXN, for which a broker writes an entry.",
+        ("slow-exchange",),
+    ),
+    Threshold(
+        "response-unrequested-attached-seconds",
+        30,
+        SECONDS,
+        "Time after the start of a midstream capture; clients wait no longer for answers to earlier requests.",
+        ("response-unrequested",),
+    ),
+    UNANSWERED,
+    UNANSWERED_OPEN,
+)
+
+SPECIAL_SEND_ERRORS = holders.ERRORS | departures.ERRORS
+SPECIAL_ERRORS = SPECIAL_SEND_ERRORS | lookups.ERRORS | schemas.ERRORS
+"""Errors that other rules report in more detail, for SEND and for all other requests."""
+
+FROM_MEMORY = frozenset({"CONSUMER_STATS", "GET_LAST_MESSAGE_ID", "LOOKUP", "PARTITIONED_METADATA"})
+"""Requests for which a broker opens no topic, writes nothing and waits for no slow service."""
+
+STORED = frozenset({"ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "NEW_TXN"})
+"""Requests for which a broker writes an entry to the log of a transaction coordinator; for END_TXN it also waits for other brokers."""
+
+TOO_LARGE = "maximum message size"
+"""Part of a broker's message that refuses a SEND above the limit of its topic's policies."""
+
+_TO_ANY = frozenset({"ERROR", "SUCCESS"})
+
+_OPENING = frozenset({"PRODUCER", "SUBSCRIBE"})
+
+REQUESTS_MAX = 1_000
+"""Unanswered requests kept until the end of the connection."""
+
+_NONE: deque[tuple[ExchangeRow, int, str]] = deque(maxlen=0)
+"""No slow exchanges: one object for very many connections."""
+
+
+class RequestRule(ConnectionRule):
+    """Rule about the requests of one connection."""
+
+    __slots__ = (
+        "_answered_at",
+        "_burst",
+        "_context",
+        "_doubtful",
+        "_opening",
+        "_probes",
+        "_queued",
+        "_slow_until",
+        "_unanswered",
+        "_unrequested",
+    )
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._answered_at = 0
+        """Time of the first answer."""
+        self._opening = self._burst = 0
+        """Waiting PRODUCERs and SUBSCRIBEs, and their number since there were none."""
+        self._slow_until = 0
+        """Time of the answer to the latest ACK that was reported as slow."""
+        self._doubtful: deque[tuple[ExchangeRow, int, str]] = _NONE
+        """Slow exchanges, each with its latency and limit, that are none if the capture lacks the request: holes are known later."""
+        self._unanswered: list[tuple[Where, str, str]] | None = None
+        """Place, command and title of unanswered requests."""
+        self._unrequested: dict[str, tuple[int, Where, int]] = NOTHING
+        """By response: count, first place and latest time. A capture of one direction has only such responses."""
+        self._queued: dict[str, None] = NOTHING
+        """Names of PRODUCERs that ask to wait for their turn; their answers may come late."""
+        self._probes: dict[str, None] = NOTHING
+        """Names of PARTITIONED_METADATA requests that only ask whether a topic exists."""
+
+    def _open(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
+        self._burst = self._burst + 1 if self._opening else 1
+        self._opening += 1
+
+    def _producer(self, row: FrameRow) -> None:
+        self._open(row)
+        if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
+            self._queued = self._queued or {}
+            self._queued[where_of(row).name] = None
+
+    def _metadata(self, row: FrameRow) -> None:
+        if (row.fields or {}).get("metadata_auto_creation_enabled") is False:
+            self._probes = self._probes or {}
+            remember(self._probes, where_of(row).name, None, REQUESTS_MAX)
+
+    def _ack(self, row: ExchangeRow) -> None:
+        """Report the first of several slow ACKs that waited together; `acks.py` reports everything else about ACKs."""
+        limit = "slow-exchange-stored-seconds"
+        if row.latency_ns is not None and row.latency_ns > self._context.thresholds.ns(limit) and row.time >= self._slow_until:
+            self._slow_until = row.time + row.latency_ns
+            self._report_slow(row, row.latency_ns, limit)
+
+    def _ping(self, row: ExchangeRow) -> None:
+        """Note an answer."""
+        if not self._answered_at and row.latency_ns is not None:
+            self._answered_at = where_of(row).time + row.latency_ns
+
+    def _refusal(self, row: ExchangeRow) -> None:
+        special = SPECIAL_SEND_ERRORS if row.request == "SEND" else SPECIAL_ERRORS
+        if row.status != "error" or row.error in special or is_transaction_error(row):
+            return
+        if schemas.has_none(row) or (row.error == "TopicNotFound" and where_of(row).name in self._probes):
+            return  # clients ask so for the retry and dead letter topics of earlier versions
+        if departures.is_moving(row.error, row.error_message) and row.topic is not None:
+            return  # unless no client comes back, which only all connections together show
+        where = where_of(row)
+        is_large = row.error == "NotAllowedError" and TOO_LARGE in (row.error_message or "").lower()
+        code = "auth-failed" if row.error in AUTHORIZATION_ERRORS else "message-too-large" if is_large else "request-failed"
+        evidence = {"frames": [where.name, response_name(row)], "request": row.request, "topic": row.topic, "error": row.error}
+        text = f"{_title(row)} was refused with {error_text(row.error, row.error_message)}."
+        self._context.report(code, where, with_advice(text, row.request, row.error), evidence)
+
+    def _exchange(self, row: ExchangeRow) -> None:
+        if self._doubtful:
+            self._settle(row.time - HOLE_NANOSECONDS_MAX)
+        self._refusal(row)
+        self._ping(row)
+        if row.status == "unrequested":
+            where = where_of(row)
+            count, first, _ = self._unrequested.get(row.response or "", (0, where, 0))
+            self._unrequested = self._unrequested or {}
+            self._unrequested[row.response or ""] = count + 1, first, where.time
+        limit = _limit(row.request)
+        limit_ns = self._context.thresholds.ns(limit)
+        if row.request in _OPENING:
+            limit_ns += self._for_others()
+            self._opening = max(self._opening - 1, 0)
+        is_slow = row.latency_ns is not None and row.latency_ns > limit_ns
+        if not (is_slow or row.status == "unanswered") or (where := where_of(row)).name in self._queued:
+            return
+        if row.status == "unanswered":
+            self._unanswered = self._unanswered or []
+            if len(self._unanswered) < REQUESTS_MAX:
+                self._unanswered.append((where, row.request or "", _title(row)))
+        if row.latency_ns is not None and is_slow:
+            if not (row.response in _TO_ANY or row.request == "AUTH_CHALLENGE"):
+                self._report_slow(row, row.latency_ns, limit)
+                return
+            if len(self._doubtful) >= REQUESTS_MAX:
+                self._settle()
+            self._doubtful = self._doubtful or deque()
+            self._doubtful.append((row, row.latency_ns, limit))
+
+    def _report_slow(self, row: ExchangeRow, latency_ns: int, limit: str) -> None:
+        where = where_of(row)
+        evidence = {"frames": [where.name, response_name(row)], "request": row.request, "latency_ns": latency_ns}
+        evidence |= self._context.thresholds.evidence(limit)
+        self._context.report("slow-exchange", where, f"{_title(row)} was answered after {latency_ns / 1e9:.1f} s.", evidence)
+
+    def _for_others(self) -> int:
+        """Return how many nanoseconds longer a PRODUCER or SUBSCRIBE may take because others wait with it."""
+        return max(self._burst - 1, 0) * self._context.thresholds.ns("slow-exchange-open-seconds")
+
+    def _settle(self, until: float = inf) -> None:
+        """Report slow exchanges that were answered up to a time, unless the capture may lack another request.
+
+        Their responses fit any kind of request, which some clients number separately, or have no number.
+        """
+        doubtful = self._doubtful
+        while doubtful and doubtful[0][0].time + doubtful[0][1] <= until:
+            row, latency_ns, limit = doubtful.popleft()
+            if not may_lack(self._context, row.time, row.time + latency_ns):
+                self._report_slow(row, latency_ns, limit)
+
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        """Report unrequested responses, unanswered requests, and what was in doubt."""
+        self._settle()
+        thresholds = self._context.thresholds
+        for response, (count, first, latest) in self._unrequested.items():
+            if row.opened == "midstream" and latest - row.start < thresholds.ns("response-unrequested-attached-seconds"):
+                continue  # asked before the capture, which the finding midstream-start covers
+            answers = f"{response} answers a request that is" if count == 1 else f"{count:,} {response} frames answer requests that are"
+            evidence: dict[str, Any] = {"frames": [first.name], "response": response, "count": count}
+            self._context.report("response-unrequested", first, f"{answers} not in the capture.", evidence)
+        begin = self._answered_at if row.opened == "midstream" else 0  # the other direction may begin later in the capture
+        asked = {where: (command, title) for where, command, title in self._unanswered or () if where.time >= begin}
+        for where in unanswered(self._context, asked):
+            waited = row.end - where.time
+            command, title = asked[where]
+            if command == "AUTH_CHALLENGE" and may_lack(self._context, where.time, row.end):
+                continue
+            limit = "request-unanswered-seconds"
+            if row.closed == "open":
+                limit = "slow-exchange-lookup-seconds" if command in FROM_MEMORY else "request-unanswered-open-seconds"
+            if waited > thresholds.ns(limit) + (self._for_others() if row.closed == "open" and command in _OPENING else 0):
+                rest = f"though the connection went on for {waited / 1e9:.1f} s{gap_note(lost=self._context.lost)}"
+                text = f"{title} has no answer, {rest}."
+                evidence = {"frames": [where.name], "waited_ns": waited, **thresholds.evidence(limit)}
+                self._context.report("request-unanswered", where, text, evidence)
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Skip the answered SENDs; see `ConnectionRule.batch`."""
+        for index, row in enumerate(rows):
+            if type(row) is not ExchangeRow or row.request != "SEND" or row.status == "error":
+                handle(index)
+
+    def sends(self, _frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Skip the answered SENDs; see `ConnectionRule.columns`."""
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
+    frames: ClassVar[Handlers] = {"PRODUCER": _producer, "SUBSCRIBE": _open, "PARTITIONED_METADATA": _metadata}
+    # other findings about ACKs: acks.py; about PINGs: closing.py; about late receipts: publishing.py
+    exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _ack, "PING": _ping, "SEND": _refusal}
+
+
+def _limit(request: str | None) -> str:
+    """Return the name of the threshold for the latency of a request."""
+    if request in FROM_MEMORY:
+        return "slow-exchange-lookup-seconds"
+    if request in STORED:
+        return "slow-exchange-stored-seconds"
+    return "slow-exchange-connect-seconds" if request == "CONNECT" else "slow-exchange-seconds"
+
+
+def _title(row: ExchangeRow) -> str:
+    return f"{row.request or 'A request'}{f' for {row.topic}' if row.topic else ''}"

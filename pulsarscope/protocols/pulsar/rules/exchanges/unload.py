@@ -1,0 +1,313 @@
+"""Topics whose clients are closed because they are unloaded, terminated, migrated or over quota; and the time until these are back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.exchanges.departures import (
+    AGAIN,
+    BROKERS,
+    ERRORS,
+    QUOTA_ERRORS,
+    TERMINATED_ERRORS,
+    TOPICS,
+    is_moving,
+)
+from pulsarscope.protocols.pulsar.rules.exchanges.refusals import with_advice
+from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, host, listing
+
+CODES = table(
+    SESSION.note(
+        "topic-unloaded",
+        "The broker closed the producers and consumers of a topic, as it does to unload it.",
+        "They look up the topic and reconnect by themselves; see the recovery times, and why the broker unloads if you did not ask for it.",
+    ),
+    SESSION.note(
+        "cursor-reset",
+        "The broker closed the consumers of one subscription only, or redelivered acknowledged messages, as it does when the cursor "
+        "is reset.",
+        "They reconnect by themselves, and get messages again or miss some: find out who reset the cursor (pulsar-admin topics "
+        "reset-cursor, another client's seek) or deleted the subscription.",
+    ),
+    SESSION.note(
+        "unload-burst",
+        "A broker closed the producers and consumers of several topics at once, as it does when it stops or sheds load.",
+        "See topic-unloaded for how long each was away; many at a time make a storm of lookups.",
+    ),
+    SESSION.error(
+        "topic-terminated",
+        "A producer was refused because the topic is terminated.",
+        "Nothing more can be published to it: write to another topic, or delete and recreate it.",
+        to_act="the producer's application",
+    ),
+    SESSION.note(
+        "end-of-topic", "Consumers have reached the end of a terminated topic.", "There is nothing more to receive: consumers may close."
+    ),
+    SESSION.note(
+        "topic-migrated",
+        "The topic has moved to another cluster, and the broker sent its clients there.",
+        "Check that they reconnected there: they must be able to reach the address, and the new cluster must know their listener name.",
+    ),
+    SESSION.error(
+        "quota-exceeded",
+        "Producers were refused because the topic's backlog is over quota.",
+        "Find the subscription that does not acknowledge, skip or expire its backlog, or raise the backlog quota.",
+        to_act="the consumer's application",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "unload-burst-seconds",
+        1,
+        SECONDS,
+        "Time between two closes that belong to one unload.",
+        ("topic-unloaded", "topic-migrated", "unload-burst", "cursor-reset"),
+    ),
+    Threshold(
+        "unload-burst-topics",
+        3,
+        "topics",
+        "Topics that close together; one or two are findings of their own.",
+        ("unload-burst",),
+        1,
+    ),
+    Threshold(
+        "topic-unloaded-seek-seconds",
+        10,
+        SECONDS,
+        "Time after a SEEK within which the broker closes consumers because of it.",
+        ("topic-unloaded", "topic-migrated", "cursor-reset"),
+    ),
+    Threshold(
+        "cursor-reset-settled-seconds",
+        0.4,
+        SECONDS,
+        "Time between an ACK and the close of its consumer that shows that the broker got it in time; behind an unload, too, comes again "
+        "what was acknowledged too late. Brokers keep all that they got before.",
+        ("cursor-reset",),
+    ),
+)
+
+FORGET_NS = 600_000_000_000
+"""Time without facts after which a topic is evaluated: ten times a client's longest wait between two attempts (60 s)."""
+
+
+class Outcome(NamedTuple):
+    """Outcome for a client after it was closed."""
+
+    recovered_ns: int | None
+    """Time until it was back; None when the capture does not show it back."""
+    error: str | None
+    """Error of its latest refused attempt."""
+    frame: str | None
+    """Answer to its attempt."""
+
+
+def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report refusals, the end of a terminated topic, and each burst of closed clients."""
+    for code, reason, errors in (
+        ("quota-exceeded", "the backlog quota is exceeded", QUOTA_ERRORS),
+        ("topic-terminated", "the topic is terminated", TERMINATED_ERRORS),
+    ):
+        refused = [fact for fact in facts if fact.what == "refused" and fact.values["error"] in errors]
+        if refused:
+            _report_refused(code, reason, topic, refused, report)
+    _report_unserved(topic, facts, report)
+    ended = [fact for fact in facts if fact.what == "end"]
+    if ended:
+        names = sorted(name for _, name in {_client(fact) for fact in ended})
+        evidence = {"frames": frame_names(fact.where.name for fact in ended), "topic": topic, "count": len(names)}
+        text = f"{plural(len(names), 'consumer')} reached the end of topic {topic}: {listing(names)}."
+        report("end-of-topic", ended[0].where, text, evidence)
+    for burst in _departures(facts, thresholds):
+        reset = _sign_of_reset(burst, facts, thresholds.ns("unload-burst-seconds"))
+        if not reset and all(fact.values.get("unknown") and fact.values["noun"] == "consumer" for fact in burst):
+            continue  # an unload, or the reset of a cursor while producers are not in the capture
+        _report_departure(topic, burst, facts, report, reset)
+
+
+def _departures(facts: Sequence[Fact], thresholds: Thresholds) -> list[list[Fact]]:
+    """Group closes that follow each other soon. A client that came back in between begins the next group. Closes by a SEEK do not count."""
+    burst_ns, seek_ns = thresholds.ns("unload-burst-seconds"), thresholds.ns("topic-unloaded-seek-seconds")
+    bursts: list[list[Fact]] = []
+    returned: set[tuple[str, str]] = set()
+    seeks: dict[str | None, int] = {}
+    for fact in facts:
+        if fact.what == "back":
+            returned.add(_client(fact))
+        elif fact.what == "seek":
+            seeks[fact.values["subscription"]] = fact.where.time
+        elif fact.where.time - seeks.get(fact.values.get("subscription"), -seek_ns) < seek_ns:
+            continue
+        elif fact.what in ("closed", "migrated"):
+            if not bursts or abs(fact.where.time - bursts[-1][-1].where.time) > burst_ns or _client(fact) in returned:
+                bursts.append([])
+                returned.clear()
+            bursts[-1].append(fact)
+    return bursts
+
+
+def _sign_of_reset(burst: Sequence[Fact], facts: Sequence[Fact], burst_ns: int) -> str:
+    """Return the sign of a reset when all closed clients have one subscription: another client stayed, or they get messages again."""
+    (subscription, *others) = {fact.values.get("subscription") for fact in burst}
+    if others or subscription is None:
+        return ""
+    first, until = burst[0].where.time, burst[-1].where.time + burst_ns
+    staying: set[tuple[str, str]] = set()
+    for fact in facts:
+        client = fact.where.connection, fact.values["name"]
+        if fact.what == "back" and fact.values["back"] <= first and fact.values["subscription"] != subscription:
+            staying.add(client)
+        elif fact.what in ("closed", "migrated", "left") and fact.where.time <= until:
+            staying.discard(client)
+    if staying:
+        return ", and no other client of the topic"
+    for fact in facts:
+        if fact.what in ("closed", "migrated") and fact.where.time > until:
+            break
+        if fact.what == AGAIN and fact.values["subscription"] == subscription and fact.where.time >= first:
+            ledger, entry = fact.values["position"]
+            return f", and sent {ledger}:{entry} again ({fact.where.name}), which was acknowledged"
+    return ""
+
+
+def _client(fact: Fact) -> tuple[str, str]:
+    """Return host and name, which a producer or consumer keeps over reconnects."""
+    return host(fact.values["client"]), fact.values["name"]
+
+
+def _report_refused(code: str, reason: str, topic: str, refused: Sequence[Fact], report: ReportFinding) -> None:
+    first = refused[0]
+    names = listing(list(dict.fromkeys(fact.values["name"] for fact in refused)))
+    span = duration(refused[-1].where.time - first.where.time)
+    attempts = f"{plural(len(refused), 'attempt')} within {span}" if len(refused) > 1 else "1 attempt"
+    text = f"Topic {topic} refused {names}, because {reason}: {attempts} with {error_text(first.values['error'], first.values['message'])}."
+    evidence = {
+        "frames": frame_names(name for fact in refused for name in (fact.where.name, fact.values["frame"])),
+        "topic": topic,
+        "error": first.values["error"],
+        "count": len(refused),
+    }
+    report(code, first.where, text, evidence)
+
+
+def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+    """Report refusals of a moving topic to which no client of the same host came back, unless the client was notified of its deletion."""
+    back: dict[str, int] = {}
+    deleted: dict[str, int] = {}
+    for fact in facts:
+        if fact.what == "back":
+            back[host(fact.values["client"])] = fact.values["back"]
+        elif fact.what == "deleted":
+            deleted[host(fact.values["client"])] = fact.where.time
+    for fact in facts:
+        values, where = fact.values, fact.where
+        if fact.what != "refused" or not is_moving(values["error"], values["message"]):
+            continue
+        client = host(values["client"])
+        came_back = back.get(client, 0)
+        if came_back < where.time and deleted.get(client, -1) < came_back:
+            request, error = values["request"], values["error"]
+            text = f"{request} for {topic} was refused with {error_text(error, values['message'])}."
+            evidence = {"frames": [where.name, values["frame"]], "request": request, "topic": topic, "error": error}
+            report("request-failed", where, with_advice(text, request, error), evidence)
+
+
+def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding, reset: str) -> None:
+    """Report one burst with the outcome of each client, unless refusals that have their own findings explain all of it."""
+    first = burst[0]
+    clients: dict[tuple[str, str], Fact] = {}
+    for fact in burst:
+        clients.setdefault(_client(fact), fact)
+    span = burst[-1].where.time - first.where.time
+    outcomes = {client: _outcome(client, fact, facts, burst[-1].where.time) for client, fact in clients.items()}
+    if all(outcome.error in ERRORS for outcome in outcomes.values()):
+        return
+    urls = sorted({fact.values["url"] for fact in burst if fact.values.get("url")})
+    not_ready = sum(
+        fact.what == "refused" and fact.values["error"] == "ServiceNotReady" and fact.where.time >= first.where.time for fact in facts
+    )
+    text = f"The broker closed {listing([name for _, name in clients])} of {topic}"
+    if len(clients) > 1:
+        text += f" within {duration(span)}"
+    if urls:
+        text += f" and sent {'them' if len(clients) > 1 else 'it'} to {listing(urls)}"
+    text += reset
+    text += _recovery_text(outcomes)
+    if not_ready:
+        text += f"; {plural(not_ready, 'request')} got ServiceNotReady"
+    evidence = {
+        "frames": frame_names([*(fact.where.name for fact in burst), *(outcome.frame for outcome in outcomes.values())]),
+        "topic": topic,
+        "closed": len(clients),
+        "recovered_ns": {name: outcome.recovered_ns for (_, name), outcome in outcomes.items()},
+        "urls": urls,
+        "service_not_ready": not_ready,
+    }
+    is_migrated = any(fact.what == "migrated" for fact in burst)
+    code = "topic-migrated" if is_migrated else "cursor-reset" if reset else "topic-unloaded"
+    report(code, first.where, f"{text}.", evidence)
+
+
+def _recovery_text(outcomes: dict[tuple[str, str], Outcome]) -> str:
+    text = ""
+    recovered = [outcome.recovered_ns for outcome in outcomes.values() if outcome.recovered_ns is not None]
+    if recovered:
+        number = "all" if len(recovered) == len(outcomes) else f"{len(recovered)} of {len(outcomes)}"
+        text += "; it came back after" if len(outcomes) == 1 else f"; {number} came back, the last after"
+        text += f" {duration(max(recovered))}"
+    missing = [
+        f"{name} ({f'refused with {outcome.error}' if outcome.error else 'not seen to ask'})"
+        for (_, name), outcome in outcomes.items()
+        if outcome.recovered_ns is None
+    ]
+    return f"{text}; not seen to come back: {listing(missing)}" if missing else text
+
+
+def _outcome(client: tuple[str, str], closed: Fact, facts: Sequence[Fact], until: int) -> Outcome:
+    """Return the outcome for a client, up to the next time after `until` that it was closed."""
+    outcome = Outcome(None, None, None)
+    for fact in facts:
+        if fact.where <= closed.where or not (_client(fact) == client or _is_same_unnamed(fact, closed)):
+            continue
+        if fact.what == "back":
+            return Outcome(fact.values["back"] - closed.where.time, None, fact.values["frame"])
+        if fact.what == "closed" and fact.where.time > until:
+            break
+        if fact.what == "refused":
+            outcome = Outcome(None, fact.values["error"], fact.values["frame"])
+    return outcome
+
+
+def _is_same_unnamed(fact: Fact, closed: Fact) -> bool:
+    """Return True for a producer of the same host and id, when both asked without a name: the broker chooses a new name each time."""
+    asked = closed.values.get("asked")
+    return asked is not None and fact.values.get("asked") == asked and host(fact.values["client"]) == host(closed.values["client"])
+
+
+def _evaluate_broker(broker: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report bursts in which a broker closed the clients of several topics."""
+    bursts: list[list[Fact]] = []
+    for fact in facts:
+        if not bursts or abs(fact.where.time - bursts[-1][-1].where.time) > thresholds.ns("unload-burst-seconds"):
+            bursts.append([])
+        bursts[-1].append(fact)
+    for burst in bursts:
+        topics = list(dict.fromkeys(fact.values["topic"] for fact in burst))
+        if len(topics) < thresholds["unload-burst-topics"]:
+            continue
+        clients = [plural(sum(fact.values["kind"] == noun for fact in burst), noun) for noun in ("producer", "consumer")]
+        first, span = burst[0].where, burst[-1].where.time - burst[0].where.time
+        text = f"Broker {broker} closed {' and '.join(clients)} of {len(topics):,} topics within {duration(span)}: {listing(topics)}."
+        evidence = {"frames": frame_names(fact.where.name for fact in burst), "topics": len(topics), "closed": len(burst), "span_ns": span}
+        report("unload-burst", first, text, evidence)
+
+
+KEYS = (KeyRule(TOPICS, FORGET_NS, _evaluate_topic, early=True), KeyRule(BROKERS, FORGET_NS, _evaluate_broker, early=True))

@@ -1,0 +1,1 @@
+"""Rules about SENDs and their receipts."""

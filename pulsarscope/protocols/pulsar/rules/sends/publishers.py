@@ -1,0 +1,165 @@
+"""Producers of a connection, and how soon their SENDs are answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pulsarscope.dissect.rules import Where, where_of
+from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.replication import is_replicator
+from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import percentile
+from pulsarscope.protocols.pulsar.text.formatting import duration
+
+JUMP = 100
+"""Factor over the latency of another SEND of the producer that distinguishes a pause from a slow broker or link."""
+
+
+_ONE_AT_A_TIME = 2
+"""Unanswered SENDs of a client that waits for each receipt."""
+
+_FASTER = 10
+"""Factor over the fastest latency at which a SEND counts as held back."""
+
+
+class ReplicationLag(msgspec.Struct):
+    """Ages of the messages that a replicator sends: capture time minus publish time, ns. Only differences count, because clocks differ."""
+
+    first: Where
+    first_age: int
+    last: Where
+    last_age: int
+    sends: int = 0
+
+    @property
+    def growth(self) -> int:
+        """Growth of the age from the first message to the last, in nanoseconds."""
+        return self.last_age - self.first_age
+
+
+class Publisher(msgspec.Struct):
+    """SENDs of one producer and their answers."""
+
+    topic: str | None = None
+    name: str | None = None
+    latencies: Counter[int] = msgspec.field(default_factory=Counter)
+    """SENDs by latency in nanoseconds, rounded to three digits: a few thousand different values at most."""
+    slowest: tuple[int, Where, str, str] | None = None
+    """(latency, SEND, its answer, entry)."""
+    answered_at: int = 0
+    """Time of the first answer, in nanoseconds."""
+    in_flight: int = 0
+    in_flight_max: int = 0
+    """Maximum number of unanswered SENDs at a time."""
+    unanswered: list[Where] = msgspec.field(default_factory=list)
+    reset: Where | None = None
+    """Latest PRODUCER or CLOSE_PRODUCER: a client resends what it had sent before it."""
+    closed: bool = False
+    lag: ReplicationLag | None = None
+    """Ages of a replicator's messages; None for other producers."""
+    is_known: bool = False
+    """True after its first SEND, which shows whether it is a replicator."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True when its SENDs and their answers are only counted, unless a latency is unusual."""
+        return self.is_known and self.lag is None and not self.closed and self.slowest is not None
+
+    @property
+    def replicates(self) -> bool:
+        """True for a replicator, known by its messages or its name."""
+        return self.lag is not None or is_replicator(self.name)
+
+    @property
+    def title(self) -> str:
+        """Name of the producer in a sentence."""
+        return f"{'Replicator' if self.replicates else 'Producer'} {self.name or '?'}{f' on {self.topic}' if self.topic else ''}"
+
+    def is_resent(self, send: Where) -> bool:
+        """Return True when the client will resend this SEND."""
+        reset = self.reset
+        return reset is not None and (send.file, send.packet, send.sub) < (reset.file, reset.packet, reset.sub)
+
+
+class SlowPublisher(NamedTuple):
+    """Finding on a slow producer, without what the end of the connection adds."""
+
+    code: str
+    where: Where
+    text: str
+    evidence: dict[str, Any]
+    latency: int
+    """Latency of the slowest SEND, whose place is `where`."""
+    entry: str
+
+
+_LIMITS = ("slow-publish-seconds", "slow-publish-longest-seconds", "slow-publish-jump-seconds", "slow-publish-held-seconds")
+"""Latency thresholds; a SEND of a slow producer exceeds one of them."""
+
+
+def note_lag(publisher: Publisher, row: FrameRow) -> None:
+    """Note the age of a replicator's message; such messages name the cluster from which they come."""
+    metadata = row.metadata or {}
+    published = metadata.get("publish_time")
+    if not metadata.get("replicated_from") or type(published) is not int:
+        return
+    where, age = where_of(row), row.time - published * 1_000_000
+    if publisher.lag is None:
+        publisher.lag = ReplicationLag(where, age, where, age)
+    lag = publisher.lag
+    lag.last, lag.last_age, lag.sends = where, age, lag.sends + 1
+
+
+def _is_held_back(publisher: Publisher, sends: int, thresholds: Thresholds) -> bool:
+    """Return True when many SENDs wait equally long although the broker can be far faster, as under a publish rate limit."""
+    held = max(thresholds.ns("slow-publish-held-seconds"), _FASTER * min(publisher.latencies))
+    slow = Counter({latency: times for latency, times in publisher.latencies.items() if latency >= held})
+    least = max(thresholds["slow-publish-sends"], sum(slow.values()) / 2)
+    if publisher.in_flight_max > _ONE_AT_A_TIME or 3 * sum(slow.values()) < sends or sends < least:
+        return False
+    usual = percentile(slow, 50)
+    return sum(times for latency, times in slow.items() if 5 * abs(latency - usual) <= usual) >= least
+
+
+def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublisher | None:
+    """Return the finding on a producer, if it is slow."""
+    if publisher.slowest is None:
+        return None
+    longest, where, answer, entry = publisher.slowest
+    if max(longest, max(publisher.latencies, default=0)) < min(map(thresholds.ns, _LIMITS)):
+        return None  # like most producers: none of its SENDs is slow by any limit
+    sends = sum(publisher.latencies.values())
+    median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
+    slow_ns = thresholds.ns("slow-publish-seconds")
+    if sends >= thresholds["slow-publish-sends"] and high > slow_ns:
+        deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-sends")
+    elif sends >= thresholds["slow-publish-median-sends"] and median > slow_ns:
+        deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-median-sends")
+    elif longest > thresholds.ns("slow-publish-longest-seconds"):
+        deciding = thresholds.evidence("slow-publish-longest-seconds")
+    elif longest > max(thresholds.ns("slow-publish-jump-seconds"), JUMP * min(publisher.latencies)):
+        deciding = thresholds.evidence("slow-publish-jump-seconds")
+    elif _is_held_back(publisher, sends, thresholds):
+        deciding = thresholds.evidence("slow-publish-held-seconds", "slow-publish-sends")
+    else:
+        return None
+    evidence: dict[str, Any] = {
+        "frames": [where.name, answer],
+        "topic": publisher.topic,
+        "producer_name": publisher.name,
+        "sends": sends,
+        "p50_ns": median,
+        "p99_ns": high,
+        "max_ns": longest,
+        "in_flight_max": publisher.in_flight_max,
+        **deciding,
+    }
+    text = (
+        f"{publisher.title} waits for its receipts: half of {plural(sends, 'SEND')} at least {duration(median)}, "
+        f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max} in flight"
+    )
+    return SlowPublisher("replication-stalled" if publisher.replicates else "slow-publish", where, text, evidence, longest, entry)

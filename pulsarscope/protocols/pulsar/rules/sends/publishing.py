@@ -1,0 +1,383 @@
+"""SENDs that the broker answered late or not at all, by producer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING, remember
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.message_ids import entry_key
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.sends.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
+from pulsarscope.protocols.pulsar.rules.sends.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
+from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import rounded
+from pulsarscope.protocols.pulsar.text.formatting import duration
+
+CODES = table(
+    SESSION.warning(
+        "slow-publish",
+        "A producer waits long for its receipts.",
+        "The text names the leg that took longest when the capture has the broker's links to its bookies, or both sides of a proxy. When "
+        "the broker closed its window it had stopped reading: look at its publish limits and memory. If receipts come at a steady rate, "
+        "look at its publish limits, too; if nothing comes for a while, at its pauses; else at the latency of its bookies.",
+        ("request-unanswered",),
+        to_act="the broker's operators",
+    ),
+    SESSION.warning(
+        "send-unanswered",
+        "SENDs got neither a receipt nor an error while the connection went on.",
+        "The producer gives up after its send time-out and may send them again: look at the broker's log at that time.",
+        to_act="the broker's operators",
+    ),
+    SESSION.warning(
+        "replication-stalled",
+        "A replicator waits for its receipts, or falls further behind the clients that publish.",
+        "Look at the remote cluster first: its write latency, quotas and dispatch limits; then at the link between the two.",
+        to_act="the remote cluster's operators",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "slow-publish-seconds",
+        1,
+        SECONDS,
+        "Publish latency of a producer, its 99th percentile or the median of a few; healthy brokers answer in milliseconds.",
+        ("slow-publish", "replication-stalled"),
+    ),
+    Threshold(
+        "slow-publish-sends",
+        10,
+        "SENDs",
+        "SENDs from which the percentile counts; the first one opens a ledger and is not typical.",
+        ("slow-publish",),
+        1,
+    ),
+    Threshold(
+        "slow-publish-median-sends",
+        3,
+        "SENDs",
+        "SENDs from which the median counts; a client that waits for each receipt sends few.",
+        ("slow-publish",),
+        1,
+    ),
+    Threshold(
+        "slow-publish-longest-seconds",
+        10,
+        SECONDS,
+        "Latency of a single SEND: a third of the default send timeout of 30 s.",
+        ("slow-publish",),
+    ),
+    Threshold(
+        "slow-publish-jump-seconds",
+        2.5,
+        SECONDS,
+        "Latency of a SEND that is a hundred times that of another one of its producer; disks and pauses of a healthy broker explain less.",
+        ("slow-publish",),
+    ),
+    Threshold(
+        "slow-publish-held-seconds",
+        0.1,
+        SECONDS,
+        "Latency of a third of the SENDs of a producer that waits for each receipt, when half of them take equally long and the"
+        " fastest takes a tenth.",
+        ("slow-publish",),
+    ),
+    Threshold(
+        "send-unanswered-seconds",
+        1,
+        SECONDS,
+        "Time without a receipt up to the end of the connection; a receipt may still be on its way before that.",
+        ("send-unanswered",),
+    ),
+    Threshold(
+        "replication-stalled-seconds", 1, SECONDS, "Time without a receipt; receipts cross continents in less.", ("replication-stalled",)
+    ),
+    Threshold(
+        "replication-lag-seconds",
+        2,
+        SECONDS,
+        "Growth of the age of replicated messages; batches and retries explain less.",
+        ("replication-stalled",),
+    ),
+    Threshold("replication-lag-sends", 10, "SENDs", "Replicated messages; the ages of fewer show no trend.", ("replication-stalled",), 1),
+    Threshold(
+        "replication-lag-share",
+        0.5,
+        "of the time",
+        "Growth of the age compared with the time it takes; while a backlog is worked off, the age shrinks.",
+        ("replication-stalled",),
+    ),
+)
+
+PRODUCERS_MAX = 10_000
+"""Producers of one connection that are followed at a time, and closed ones whose late SENDs are recognised."""
+
+SLOW_MAX = 1_000
+"""Slow producers kept until the end of the connection, which alone shows when the broker had closed its window."""
+
+UNANSWERED_MAX = 1_000
+"""Unanswered SENDs of one producer that are kept until the end of the connection."""
+
+BROKER_WINDOW = "zero-window"
+
+STORAGE = "adds"
+"""Key rule of the storage protocol, by broker host and window, for the facts about the slowest SEND of that time."""
+
+
+class PublishRule(ConnectionRule):
+    """Rule about late and missing receipts of one connection."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._publishers: dict[str, Publisher] = {}
+        """Open publishers by producer id."""
+        self._closed: dict[str, None] = {}
+        """Ids of closed producers whose state was dropped."""
+        self._slow: list[SlowPublisher] = []
+        """Closed slow producers."""
+        self._window = -1
+        self._window_end = self._fastest = 0
+        """End of the window, and the shortest latency in it."""
+        self._slowest: tuple[int, Where, str, str, str | None] | None = None
+        """(latency, SEND, its answer, entry, topic) of the window."""
+        self._longest = 0
+        """Latency of the slowest."""
+        self._latest: tuple[str, Any] = "", None
+        """Name of the latest receipt, and its message id."""
+        self._early: dict[str, int] = {}
+        """Times, by producer_id:sequence_id, of receipts that were captured before their SENDs."""
+
+    def _publisher(self, number: str) -> Publisher | None:
+        publisher = self._publishers.get(number)
+        if publisher is None and number not in self._closed and len(self._publishers) < PRODUCERS_MAX:
+            publisher = self._publishers[number] = Publisher()
+        return publisher
+
+    def _send(self, row: FrameRow) -> None:
+        if (publisher := self._publisher(str((row.fields or {}).get("producer_id", -1)))) is not None:
+            publisher.in_flight += 1
+            publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight)
+            if publisher.lag is not None or not publisher.is_known:
+                publisher.is_known = True
+                note_lag(publisher, row)
+
+    def _receipt(self, row: FrameRow) -> None:
+        fields = row.fields or {}
+        self._latest = row.request or "", fields.get("message_id")
+        if row.request is None:
+            remember(self._early, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}", row.time, UNANSWERED_MAX)
+
+    def _entry(self, send: Where) -> str:
+        """Return the entry that the receipt of a SEND names; "" when the receipt is not the latest one, or names no entry."""
+        name, message_id = self._latest
+        return entry_key(message_id) or "" if name == send.name else ""
+
+    def _reset(self, row: FrameRow) -> None:
+        number = str((row.fields or {}).get("producer_id", -1))
+        if row.command == "PRODUCER":
+            self._closed.pop(number, None)
+        if (publisher := self._publisher(number)) is not None:
+            publisher.reset, publisher.closed = where_of(row), row.command == "CLOSE_PRODUCER"
+            self._forget(number, publisher)
+
+    def _forget(self, number: str, publisher: Publisher) -> None:
+        """Drop a closed producer once all its SENDs are answered."""
+        if not publisher.closed or publisher.in_flight > 0:
+            return
+        del self._publishers[number]
+        self._evaluate_lag(publisher)
+        remember(self._closed, number, None, PRODUCERS_MAX)
+        if (slow := evaluate_latency(publisher, self._context.thresholds)) is not None and len(self._slow) < SLOW_MAX:
+            self._slow.append(slow)
+        elif slow is not None:
+            self._report_slow(slow)
+
+    def _exchange(self, row: ExchangeRow) -> None:
+        number = (row.key or "").partition(":")[0]
+        if (publisher := self._publisher(number)) is None:
+            return
+        publisher.in_flight -= 1
+        publisher.topic, publisher.name = row.topic, row.producer_name
+        latency = row.latency_ns
+        if row.status == "unanswered":
+            answered_ns = self._context.thresholds.ns("send-unanswered-seconds")
+            is_answered = abs(row.time - self._early.pop(row.key or "", -answered_ns)) < answered_ns
+            if not is_answered and len(publisher.unanswered) < UNANSWERED_MAX:
+                publisher.unanswered.append(where_of(row))
+        elif latency is not None:
+            if latency < self._fastest or latency > self._longest or row.time >= self._window_end:
+                self._note(row, latency)
+            publisher.latencies[rounded(latency)] += 1
+            if publisher.slowest is None:
+                publisher.answered_at = row.time + latency
+            if publisher.slowest is None or latency > publisher.slowest[0]:
+                where = where_of(row)
+                publisher.slowest = latency, where, response_name(row), self._entry(where)
+        self._forget(number, publisher)
+
+    def _note(self, row: ExchangeRow, latency: int) -> None:
+        """Note the latency for the window in which the answer came."""
+        window = (row.time + latency) // WINDOW_NS
+        if window > self._window:
+            self._end_window()
+            self._window, self._fastest, self._longest = window, latency, -1
+            self._window_end = (window + 1) * WINDOW_NS
+        elif latency < self._fastest:
+            self._fastest = latency
+        if latency > self._longest:
+            where = where_of(row)
+            self._longest = latency
+            self._slowest = latency, where, response_name(row), self._entry(where), row.topic
+
+    def _end_window(self) -> None:
+        if self._slowest is None:
+            return
+        latency, where, answer, entry, topic = self._slowest
+        values = {"latency": latency, "fastest": self._fastest, "topic": topic, "frames": [where.name, answer], "entry": entry}
+        values["host"] = host = self._context.server.rpartition(":")[0]
+        for window, what in ((self._window, PUBLISHED), (self._window + 1, PASSED)):
+            self._context.emit_fact(STORAGE, f"{host} {window}", where, what, values)
+            self._context.emit_fact(PUBLISHES, str(window), where, what, values)
+        self._slowest = None
+
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        """Report slow producers and unanswered SENDs."""
+        self._end_window()
+        for slow in self._slow:
+            self._report_slow(slow)
+        for publisher in self._publishers.values():
+            if (slow_publisher := evaluate_latency(publisher, self._context.thresholds)) is not None:
+                self._report_slow(slow_publisher)
+            self._evaluate_unanswered(publisher, row)
+            self._evaluate_lag(publisher)
+
+    def _report_slow(self, slow: SlowPublisher) -> None:
+        windows = [finding for finding in self._context.reported(BROKER_WINDOW) if finding.text.startswith(f"{self._context.server} ")]
+        closed = sum(window.evidence.get("closed_ns", 0) for window in windows)
+        count = sum(window.evidence.get("count", 0) for window in windows)
+        text = f"; meanwhile the broker closed its window for {duration(closed)} in all" if windows else ""
+        values = {
+            "code": slow.code,
+            "text": f"{slow.text}{text}{gap_note(lost=self._context.lost)}",
+            "evidence": slow.evidence | {"zero_windows": count, "window_closed_ns": closed},
+            "latency": slow.latency,
+            "entry": slow.entry,
+            "answered": (answered := slow.where.time + slow.latency),
+            "host": self._context.server.rpartition(":")[0],
+        }
+        self._context.emit_fact(PUBLISHES, str(answered // WINDOW_NS), slow.where, SLOW, values)
+
+    def _evaluate_unanswered(self, publisher: Publisher, row: ConnectionRow) -> None:
+        begin = publisher.answered_at if row.opened == "midstream" else 0  # the other direction may begin later in the capture
+        asked = [where for where in publisher.unanswered if where.time >= begin]
+        code, limit = "send-unanswered", "send-unanswered-seconds"
+        if publisher.replicates:
+            code, limit = "replication-stalled", "replication-stalled-seconds"
+        answer_ns = self._context.thresholds.ns(limit)
+        late = [where for where in unanswered(self._context, asked) if row.end - where.time > answer_ns]
+        late = [where for where in late if not publisher.is_resent(where)]
+        if not late or publisher.closed:
+            return
+        waited = row.end - late[0].time
+        evidence: dict[str, Any] = {
+            "frames": frame_names(where.name for where in late),
+            "topic": publisher.topic,
+            "producer_name": publisher.name,
+            "count": len(late),
+            "waited_ns": waited,
+        }
+        if publisher.replicates:
+            evidence |= self._context.thresholds.evidence(limit)
+        rest = f"though the connection went on for {duration(waited)} after the first{gap_note(lost=self._context.lost)}"
+        self._context.report(code, late[0], f"{publisher.title} got no answer to {plural(len(late), 'SEND')}, {rest}.", evidence)
+
+    def _evaluate_lag(self, publisher: Publisher) -> None:
+        """Report a replicator whose messages keep getting older."""
+        lag, thresholds = publisher.lag, self._context.thresholds
+        if lag is None or lag.sends < thresholds["replication-lag-sends"] or publisher.unanswered:
+            return
+        took = lag.last.time - lag.first.time
+        if lag.growth < max(thresholds.ns("replication-lag-seconds"), thresholds["replication-lag-share"] * took):
+            return
+        text = (
+            f"{publisher.title} falls behind: within {duration(took)} the age of what it sends grew by "
+            f"{duration(lag.growth)}, over {plural(lag.sends, 'SEND')}{gap_note(lost=self._context.lost)}."
+        )
+        evidence: dict[str, Any] = {
+            "frames": [lag.first.name, lag.last.name],
+            "topic": publisher.topic,
+            "producer_name": publisher.name,
+            "sends": lag.sends,
+            "growth_ns": lag.growth,
+            **thresholds.evidence("replication-lag-seconds", "replication-lag-sends", "replication-lag-share"),
+        }
+        self._context.report("replication-stalled", lag.last, text, evidence)
+
+    def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
+        """Count plain SENDs and their answers; see `ConnectionRule.batch`."""
+        publishers = self._publishers
+        for index, row in enumerate(rows):
+            if type(row) is not ExchangeRow:
+                fields = row.fields or NOTHING
+                if row.command == "SEND_RECEIPT" and row.request is not None:
+                    self._latest = row.request, fields.get("message_id")
+                    continue
+                publisher = publishers.get(str(fields.get("producer_id", -1)))
+                if row.command != "SEND" or publisher is None or publisher.lag is not None or not publisher.is_known:
+                    handle(index)
+                    continue
+                publisher.in_flight = in_flight = publisher.in_flight + 1
+                publisher.in_flight_max = max(publisher.in_flight_max, in_flight)
+                continue
+            publisher, latency = publishers.get((row.key or "").partition(":")[0]), row.latency_ns
+            if (
+                latency is None
+                or publisher is None
+                or publisher.closed
+                or row.status == "unanswered"
+                or publisher.slowest is None
+                or latency > publisher.slowest[0]
+                or latency < self._fastest
+                or latency > self._longest
+                or row.time >= self._window_end
+            ):
+                handle(index)
+                continue
+            publisher.in_flight -= 1
+            publisher.topic, publisher.name = row.topic, row.producer_name
+            publisher.latencies[rounded(latency)] += 1
+
+    def sends(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Count plain SENDs and their answers; see `ConnectionRule.columns`."""
+        followed = [(producer, self._publishers.get(str(producer.id))) for producer in frames.producers]
+        publishers = [publisher for _, publisher in followed if publisher is not None and publisher.is_plain]
+        if len(publishers) != len(followed):
+            return False
+        for publisher, (producer, _) in zip(publishers, followed, strict=True):
+            if producer.sends:
+                publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight + producer.peak)
+            publisher.in_flight += len(producer.sends)
+            if producer.receipts:
+                publisher.topic, publisher.name = producer.topic, producer.name
+        start, stop = 0, -1
+        while start < len(frames):
+            slowest = [publisher.slowest[0] for publisher in publishers if publisher.slowest is not None]
+            stop = frames.unusual(start, self._fastest, self._longest, self._window_end, slowest)
+            for publisher, counts in zip(publishers, frames.latencies(start, stop), strict=True):
+                for latency, count in counts.items():
+                    publisher.in_flight -= count
+                    publisher.latencies[latency] += count
+            if stop < len(frames):
+                handle(stop)
+            start = stop + 1
+        return True
+
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
+    frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "PRODUCER": _reset, "CLOSE_PRODUCER": _reset}
+    exchanges: ClassVar[Handlers] = {"SEND": _exchange}

@@ -1,0 +1,1 @@
+"""Rules about subscriptions, and the state of their consumers."""

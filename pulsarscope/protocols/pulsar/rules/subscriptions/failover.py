@@ -1,0 +1,252 @@
+"""Failover subscriptions whose active consumer changes repeatedly, and messages that two consumers get at a change.
+
+Brokers notify each consumer whether it is the active one. A consumer that becomes active again has come back; starts, and a restart of each
+member, cause few such returns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar, NamedTuple
+
+from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.message_ids import Position
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, consumer_of, frame_names
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
+
+CODES = table(
+    SESSION.warning(
+        "failover-flapping",
+        "The active consumer of a failover subscription changes again and again.",
+        "Find the member that comes and goes, or give it a lower priority; each change delivers unacknowledged messages twice.",
+        to_act="the consumer's application",
+    ),
+    SESSION.note(
+        "delivered-to-both",
+        "A consumer that became active got messages that the one before it still held.",
+        "Both may process them: make processing idempotent, or acknowledge when a consumer is notified that it is no longer active.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "failover-flapping-returns",
+        3,
+        "returns",
+        "Times that a consumer becomes active again; the restart of one member makes one.",
+        ("failover-flapping",),
+        1,
+    ),
+    Threshold(
+        "failover-flapping-pause-seconds",
+        60,
+        SECONDS,
+        "Time between two changes; restarts by hand or by a scheduler are further apart.",
+        ("failover-flapping",),
+    ),
+    Threshold(
+        "failover-switch-seconds", 0.1, SECONDS, "Time within which a broker notifies all members of one change.", ("failover-flapping",)
+    ),
+)
+
+FAILOVER, JOIN, LEAVE, ACTIVE, STANDBY, RELEASED, TOOK = "failover", "join", "leave", "active", "standby", "released", "took"
+
+SUBSCRIPTION_IDLE_NS = 600_000_000_000
+"""Time without facts after which a subscription is evaluated."""
+
+
+class FailoverRule(ConsumerRule[ConsumerState]):
+    """Source of the facts on the active consumers of one connection."""
+
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context, ConsumerState)
+
+    def opened(self, consumer: ConsumerState) -> None:
+        """Emit that a consumer asks to be a member."""
+        emit_change(self.context, consumer, self.context.last, JOIN)
+        self._emit_beside(consumer, self.context.last, JOIN)
+
+    def review(self, consumer: ConsumerState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - the contract's
+        """Emit that a consumer is no longer a member."""
+        if ending and not self.open:
+            emit_change(self.context, consumer, self.context.last, LEAVE)
+
+    def _change(self, row: FrameRow) -> None:
+        consumer = self.find(row)
+        if consumer is not None:
+            emit_change(self.context, consumer, where_of(row), ACTIVE if (row.fields or {}).get("is_active") else STANDBY)
+        elif row.topic is not None and (row.fields or {}).get("is_active"):
+            number = (row.fields or {}).get("consumer_id", -1)
+            older = ConsumerState(number, row.topic, None, connection=self.context.connection, kind="Failover")
+            self._emit_beside(older, where_of(row), ACTIVE)
+
+    def _emit_beside(self, consumer: ConsumerState, where: Where, what: str) -> None:
+        """Emit a change of, or next to, members from before the capture, whose topic and subscription are unknown."""
+        if consumer.kind == "Failover":
+            values = {**consumer.evidence, "name": _name(self.context, consumer)}
+            self.context.emit_fact(FAILOVER, json.dumps([None, self.context.server]), where, what, values)
+
+    frames: ClassVar[Handlers] = {**ConsumerRule.frames, "ACTIVE_CONSUMER_CHANGE": _change}
+
+
+def _name(context: RuleContext, consumer: ConsumerState) -> str:
+    return consumer.name or f"{host(context.client)} {consumer.number}"
+
+
+def emit_change(
+    context: RuleContext, consumer: ConsumerState, where: Where, what: str, oldest: Position | None = None, newest: Position | None = None
+) -> None:
+    """Emit what became of a consumer at a change, with the entries that it held or got."""
+    if consumer.topic is not None and consumer.kind == "Failover":
+        values = {
+            **consumer.evidence,
+            "name": _name(context, consumer),
+            "oldest": oldest,
+            "newest": newest,
+        }
+        context.emit_fact(FAILOVER, json.dumps([consumer.topic, consumer.subscription]), where, what, values)
+
+
+def evaluate_failover(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report an active consumer that changes again and again, and messages delivered to two."""
+    if json.loads(key)[0] is None:
+        for older in {consumer_of(fact): None for fact in facts if fact.what == ACTIVE}:
+            _evaluate_changes([*_with_joins(older, facts)], report, thresholds)
+        return
+    _evaluate_changes([fact for fact in facts if fact.what in (JOIN, LEAVE, ACTIVE, STANDBY)], report, thresholds)
+    _evaluate_deliveries(facts, report)
+
+
+def _with_joins(older: tuple[str, int], facts: Iterable[Fact]) -> Iterator[Fact]:
+    """Yield the joins, and each time that a member from before the capture became active after one: another was active before it.
+
+    A join may be on another topic; but without any join, the capture lacks the other member.
+    """
+    may_change = True
+    for fact in facts:
+        if fact.what == JOIN:
+            may_change = True
+            yield fact
+        elif consumer_of(fact) == older and may_change:
+            may_change = False
+            yield fact
+
+
+class ActiveChange(NamedTuple):
+    """A consumer that became the active one."""
+
+    name: str
+    fact: Fact
+    """Evidence: the notification, or that of the consumer that later took over from it."""
+
+
+def _changes(facts: Sequence[Fact], switch_ns: int) -> list[ActiveChange]:
+    """Return the changes of the active consumer, including those that the broker does not announce.
+
+    A broker does not notify a consumer that is alone or active only briefly. But a consumer that is notified twice that it is active was
+    standby in between.
+    """
+    changes: list[ActiveChange] = []
+    joined: dict[str, None] = {}
+    """Members so far, the latest one last."""
+    members: dict[str, tuple[str, int]] = {}
+    """Members that have not left."""
+    other: str | None = None
+    """Another member, next to the active one."""
+    latest: Fact | None = None
+    for fact in facts:
+        name = fact.values["name"]
+        active = changes[-1] if changes else None
+        if fact.what == JOIN:
+            joined.pop(name, None)
+            joined[name], members[name] = None, consumer_of(fact)
+        elif fact.what == LEAVE:
+            if members.get(name) == consumer_of(fact):
+                del members[name]
+        elif fact.what == STANDBY:
+            other, latest = (name if active is None or name != active.name else _beside(name, members) or other), fact
+        elif active is None or active.name != name:
+            changes.append(ActiveChange(name, fact))
+            other = latest.values["name"] if latest is not None and _is_within(latest, fact, switch_ns) else None
+        elif consumer_of(active.fact) == consumer_of(fact):
+            if (beside := _beside(name, joined)) is not None and not _is_within(active.fact, fact, switch_ns):
+                changes += [ActiveChange(beside, fact), ActiveChange(name, fact)]
+        elif other is not None and other != name:
+            changes += [ActiveChange(other, fact), ActiveChange(name, fact)]
+            other = other if latest is not None and latest.values["name"] != name and _is_within(latest, fact, switch_ns) else None
+    return changes
+
+
+def _beside(name: str, members: Iterable[str]) -> str | None:
+    """Return the latest of the other members."""
+    return next((member for member in reversed([*members]) if member != name), None)
+
+
+def _is_within(before: Fact, after: Fact, time: int) -> bool:
+    return after.where.time - before.where.time <= time
+
+
+def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    runs: list[list[ActiveChange]] = [[]]
+    """Changes that follow each other soon."""
+    pause = thresholds.ns("failover-flapping-pause-seconds")
+    for change in _changes(facts, thresholds.ns("failover-switch-seconds")):
+        if runs[-1] and change.fact.where.time - runs[-1][-1].fact.where.time > pause:
+            runs.append([])
+        runs[-1].append(change)
+    run = max(runs, key=len)
+    names = list(dict.fromkeys(change.name for change in run))
+    returns = len(run) - len(names)
+    if returns < thresholds["failover-flapping-returns"]:
+        return
+    first = run[0].fact
+    values, span = first.values, run[-1].fact.where.time - first.where.time
+    subscription = f"subscription {values['subscription']}" if values["subscription"] else "a subscription"
+    text = f"The active consumer of {subscription} on {values['topic']} changed {len(run) - 1} times in "
+    text += f"{duration(span)}, between {listing(names)}."
+    evidence = {
+        "frames": frame_names(change.fact.where.name for change in run),
+        "topic": values["topic"],
+        "subscription": values["subscription"],
+        "consumers": names[:SAMPLES_MAX],
+        "changes": len(run) - 1,
+        "returns": returns,
+        "span_ns": span,
+        **thresholds.evidence("failover-flapping-returns", "failover-flapping-pause-seconds"),
+    }
+    report("failover-flapping", first.where, text, evidence)
+
+
+def _evaluate_deliveries(facts: Sequence[Fact], report: ReportFinding) -> None:
+    held: Fact | None = None
+    both: list[tuple[Fact, Fact]] = []
+    for fact in facts:
+        if fact.what == RELEASED:
+            held = fact
+        elif fact.what == TOOK and held is not None and fact.values["name"] != held.values["name"]:
+            if tuple(fact.values["oldest"]) <= tuple(held.values["newest"]):
+                both.append((held, fact))
+            held = None
+    if both:
+        before, after = both[0]
+        values, (ledger, entry) = after.values, after.values["oldest"]
+        text = f"{values['name']} of subscription {values['subscription']} on {values['topic']} became active and got {ledger}:{entry}, "
+        text += f"which {before.values['name']} still held; this happened {plural(len(both), 'time')}."
+        evidence = {
+            "frames": frame_names(fact.where.name for pair in both for fact in pair),
+            "topic": values["topic"],
+            "subscription": values["subscription"],
+            "consumers": [before.values["name"], values["name"]],
+            "message_id": [ledger, entry],
+            "count": len(both),
+        }
+        report("delivered-to-both", after.where, text, evidence)
+
+
+KEYS = (KeyRule(FAILOVER, SUBSCRIPTION_IDLE_NS, evaluate_failover, early=True),)

@@ -1,0 +1,187 @@
+"""Deliveries to all consumers of a Shared or Key_Shared subscription: entries that no consumer got, and the consumer that blocks others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from pulsarscope.dissect.rules import Fact, ReportFinding, Where
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, latest_seen
+from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import HOLDING
+from pulsarscope.protocols.pulsar.text.formatting import duration
+
+THRESHOLDS = (
+    Threshold(
+        "messages-skipped-entries",
+        3,
+        "entries",
+        "Consecutive entries that a Shared or Key_Shared subscription does not get; single ones are markers of transactions or "
+        "replication.",
+        ("messages-skipped",),
+        1,
+    ),
+    Threshold(
+        "consumer-behind-key-shared-entries",
+        10,
+        "entries",
+        "Entries that no consumer of a Key_Shared subscription gets while one mostly lacks permits and another always has some.",
+        ("consumer-behind",),
+        1,
+    ),
+    Threshold(
+        "consumer-behind-key-shared-seconds",
+        2.5,
+        SECONDS,
+        "Time from the first permits of the slow consumer to the end; bursts of messages are shorter.",
+        ("consumer-behind",),
+    ),
+)
+
+SPANS, WITHHELD = "spans", "withheld"
+"""Kinds of facts of a topic: what a consumer got, and that some published messages are not for every consumer at once."""
+
+AROUND = 5
+"""Entries before and after skipped ones that the captured consumers must have got; otherwise the skipped ones may be at an uncaptured
+consumer."""
+
+FEW, MANY = 2, 10
+"""With `MANY` entries after skipped ones, `FEW` before them are enough: another consumer would have got some of the many."""
+
+HOLES_MAX = 2
+"""Maximum number of holes in what a subscription got: more holes are the share of a consumer that is not in the capture."""
+
+Span = tuple[int, int, Where]
+"""First and last entry, and the first delivery."""
+
+
+def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report messages that a subscription never got, and the Key_Shared consumer for which its keys wait."""
+    groups: dict[tuple[Any, Any], list[Fact]] = {}
+    for fact in facts:
+        if fact.what == SPANS:
+            groups.setdefault((fact.values["subscription"], fact.values["server"]), []).append(fact)
+    if not groups or any(fact.what == WITHHELD for fact in facts):
+        return
+    end = latest_seen(facts)
+    for (subscription, server), group in groups.items():
+        published = [fact for fact in facts if fact.what == "published" and fact.values["server"] == server]
+        if not published or any(fact.values["undecided"] for fact in group):
+            continue
+        ledger = max(fact.values["ledger"] for fact in group)
+        merged = _merged(group, ledger)
+        is_ordered = {fact.values["kind"] for fact in group} == {"Key_Shared"}
+        if is_ordered and _report_slow(group, merged, ledger, published, end, report, thresholds):
+            continue
+        waits = any(fact.what == HOLDING and fact.values["subscription"] == subscription for fact in facts)
+        if not is_ordered or not (waits or any(fact.values["permits"] <= 0 and not fact.values["closed"] for fact in group)):
+            _report_skipped(topic, group, merged, ledger, published, report, thresholds)
+
+
+def _merged(group: Sequence[Fact], ledger: int) -> list[Span]:
+    """Return the spans of all consumers of a subscription in one ledger, joined where they touch."""
+    merged: list[Span] = []
+    spans = [(first, last, Where(*where)) for fact in group for number, first, last, where in fact.values["spans"] if number == ledger]
+    for first, last, where in sorted(spans, key=lambda span: span[:2]):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1]), merged[-1][2]
+        else:
+            merged.append((first, last, where))
+    return merged
+
+
+def _report_skipped(
+    topic: str,
+    group: Sequence[Fact],
+    merged: Sequence[Span],
+    ledger: int,
+    published: Sequence[Fact],
+    report: ReportFinding,
+    thresholds: Thresholds,
+) -> None:
+    """Report a hole in what a subscription got, if its messages were published within the capture."""
+    holes = [*pairwise(merged)]
+    if not holes or len(holes) > HOLES_MAX:
+        return
+    for before, after in holes:
+        count = after[0] - before[1] - 1
+        where = after[2]
+        known = next((fact for fact in published if fact.values["position"][0] == ledger and fact.values["position"][1] < after[0]), None)
+        earlier, later = (last - first + 1 for first, last, *_ in (before, after))
+        is_surrounded = later >= AROUND and (earlier >= AROUND or (earlier >= FEW and later >= MANY))
+        if known is None or known.where.time > where.time or count < thresholds["messages-skipped-entries"] or not is_surrounded:
+            continue
+        # A consumer with permits gets its share of the messages; without one, another consumer may be preferred.
+        was_full = any([ledger, before[1]] == [*position] for fact in group for position in fact.values["exhausted"])
+        if not was_full and any(fact.where.time >= where.time and fact.values["began"] <= known.where.time for fact in group):
+            continue
+        if known.values["position"][1] > before[1] + 1 and count - (known.values["position"][1] - before[1] - 1) < AROUND:
+            continue  # hardly any of them are known to be published within the capture
+        values = next((fact for fact in group if fact.where.connection == where.connection), group[0]).values
+        text = f"Subscription {values['subscription']} on {topic} got {ledger}:{before[1]} and then {ledger}:{after[0]}: "
+        text += "its consumer never" if len(group) == 1 else f"none of its {len(group):,} consumers ever"
+        text += f" got the {count:,} entries between, of which some were published meanwhile."
+        evidence = {
+            "frames": frame_names([before[2].name, where.name, known.where.name]),
+            "topic": topic,
+            "subscription": values["subscription"],
+            "consumer_id": values["consumer_id"],
+            "consumer_name": values["consumer_name"],
+            "before": [ledger, before[1]],
+            "after": [ledger, after[0]],
+            "count": count,
+            **thresholds.evidence("messages-skipped-entries"),
+        }
+        report("messages-skipped", where, text, evidence)
+
+
+def _report_slow(
+    group: Sequence[Fact],
+    merged: Sequence[Span],
+    ledger: int,
+    published: Sequence[Fact],
+    end: int,
+    report: ReportFinding,
+    thresholds: Thresholds,
+) -> bool:
+    """Report the consumer without permits whose keys wait, while another consumer of its subscription always has permits."""
+    idle = [fact for fact in group if fact.values["permits"] > 0 and 10 * fact.values["lacking_ns"] < fact.values["life_ns"]]
+    until = end - thresholds.ns("key-shared-delivery-seconds")
+    slow = [
+        fact
+        for fact in group
+        if 2 * fact.values["lacking_ns"] >= fact.values["life_ns"] >= thresholds.ns("consumer-behind-key-shared-seconds")
+        and fact.values["acks"] > 1
+        and not (fact.values["closed"] and fact.where.time < until)
+    ]
+    due = [fact.values["position"][1] for fact in published if fact.values["position"][0] == ledger and fact.where.time <= until]
+    if not idle or not slow or not merged or not due:
+        return False
+    consumer = max(slow, key=lambda fact: fact.values["lacking_ns"])
+    values, beside = consumer.values, idle[0].values
+    newest, begin = max(due), merged[0][0]
+    got = sum(max(0, min(last, newest) - first + 1) for first, last, *_ in merged)
+    missing = newest - begin + 1 - got
+    exhausted = values["exhausted"][0]
+    # No entry before it used up its permits may be missing; otherwise the capture lacks another consumer of the subscription.
+    if missing < thresholds["consumer-behind-key-shared-entries"] or (exhausted[0] == ledger and merged[0][1] < exhausted[1]):
+        return False
+    text = f"{values['title']} had no permits for {duration(values['lacking_ns'])} of {duration(values['life_ns'])}: "
+    text += f"{missing:,} entries wait for it or behind its keys, while consumer {beside['consumer_name']} beside it has permits."
+    evidence = {
+        "frames": [consumer.where.name],
+        "consumer_id": values["consumer_id"],
+        "consumer_name": values["consumer_name"],
+        "topic": values["topic"],
+        "subscription": values["subscription"],
+        "delivered": values["delivered"],
+        "waiting": missing,
+        "lacking_ns": values["lacking_ns"],
+        "span_ns": values["life_ns"],
+        "beside": beside["consumer_name"],
+        "act": "client",
+        **thresholds.evidence("consumer-behind-key-shared-entries", "consumer-behind-key-shared-seconds"),
+    }
+    report("consumer-behind", consumer.where, text, evidence)
+    return True

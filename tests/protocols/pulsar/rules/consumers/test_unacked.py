@@ -1,0 +1,123 @@
+"""Consumers that do not acknowledge, and skipped messages."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pulsarscope.model.records import FrameRow
+from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.rules.consumers import unacked
+from pulsarscope.protocols.pulsar.rules.exchanges import unload
+from tests.places import CAPTURES
+from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow, redeliver
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import Diagnosis, diagnose
+from tests.scenarios.rules.unacked import consumer_with_entries, one_after_the_other, with_a_hole
+from tests.scenarios.silent_context import SilentContext
+
+
+def test_the_stuck_consumer_acknowledged_none() -> None:
+    diagnosis = Diagnosis(CAPTURES / "stuck-consumer.pcap")
+    row, evidence = diagnosis.only("consumer-not-acking")
+    assert row.severity == "warning"
+    assert (evidence["consumer_name"], evidence["unacknowledged"], evidence["oldest"]) == ("cons-stuck", 8, [96, 0])
+    assert evidence["oldest_age_ns"] > 5 * SECOND
+    assert diagnosis.commands(row) == ["MESSAGE"]
+    assert diagnosis.frames[evidence["frames"][0]].fields["message_id"]["entryId"] == 0  # type: ignore[index]
+    assert "acknowledged none" in (row.text or "")
+
+
+def test_one_that_stops_acknowledging_is_seen_later(tmp_path: Path) -> None:
+    talk = consumer_with_entries(20).client(ack(0, 1)).wait(70 * SECOND).client(PING)
+    _, evidence = diagnose(tmp_path, talk).only("consumer-not-acking")
+    assert (evidence["unacknowledged"], evidence["oldest"]) == (18, [7, 2])
+
+
+def test_an_application_that_takes_long_for_its_first_message_is_none(tmp_path: Path) -> None:
+    talk = consumer_with_entries(20).wait(30 * SECOND).client(PING).wait(20 * SECOND).client(ack(0), PING).close()
+    assert "consumer-not-acking" not in diagnose(tmp_path, talk).codes
+
+
+@pytest.mark.parametrize("pause", [1, 30])
+def test_one_that_acknowledges_slowly_is_none(tmp_path: Path, pause: int) -> None:
+    talk = consumer_with_entries(20)
+    for entry in range(5):
+        talk.wait(pause * SECOND if entry else 0).client(ack(entry))
+    assert not {"consumer-not-acking", "ack-hole"} & set(diagnose(tmp_path, talk.client(close_consumer()).close()).codes)
+
+
+def test_a_reader_has_nothing_to_acknowledge(tmp_path: Path) -> None:
+    talk = subscribed(connected(), kind="Exclusive", durable=False).client(flow(1000)).server(*[delivery(entry) for entry in range(20)])
+    assert "consumer-not-acking" not in diagnose(tmp_path, talk.wait(90 * SECOND).close()).codes
+
+
+def test_messages_of_batches_count_and_the_limit_is_named(tmp_path: Path) -> None:
+    talk = (
+        subscribed(connected()).client(flow(100_000)).server(*[delivery(entry, batch=10_000) for entry in range(6)]).client(ack(0)).close()
+    )
+    row, evidence = diagnose(tmp_path, talk).only("consumer-not-acking")
+    assert (evidence["unacknowledged"], evidence["limit"]) == (50_000, 50_000)
+    assert "limit of 50,000 is reached" in (row.text or "")
+
+
+def test_a_forgotten_message_among_acknowledged_ones_is_a_hole(tmp_path: Path) -> None:
+    diagnosis = diagnose(tmp_path, *with_a_hole())
+    row, evidence = diagnosis.only("ack-hole")
+    assert (row.severity, evidence["message_id"], evidence["later_acknowledged"], evidence["unacknowledged"]) == ("warning", [7, 3], 27, 1)
+    assert diagnosis.frames[evidence["frames"][0]].fields["message_id"]["entryId"] == 3  # type: ignore[index]
+
+
+def test_so_is_one_message_of_a_batch(tmp_path: Path) -> None:
+    talk = subscribed(connected()).client(flow(1000)).server(*[delivery(entry, batch=4) for entry in range(20)])
+    talk.client(ack(0, ack_set=[0b1100]), ack(0, ack_set=[0b0110]), ack(*range(1, 20))).wait(100 * SECOND).client(PING)
+    _, evidence = diagnose(tmp_path, talk).only("ack-hole")
+    assert (evidence["message_id"], evidence["batch_indexes"], evidence["unacknowledged"]) == ([7, 0], [2], 1)
+
+
+def test_messages_in_flight_are_no_hole(tmp_path: Path) -> None:
+    assert "ack-hole" not in diagnose(tmp_path, *one_after_the_other()).codes
+
+
+def test_what_the_client_gave_back_is_no_hole(tmp_path: Path) -> None:
+    talk = consumer_with_entries(30).client(ack(0, 1)).client(redeliver(*range(3, 29))).wait(100 * SECOND).client(ack(29), PING).close()
+    assert "ack-hole" not in diagnose(tmp_path, talk).codes
+
+
+def test_a_cumulative_ack_covers_all_before_it(tmp_path: Path) -> None:
+    talk = consumer_with_entries(30, "Exclusive").client(ack(29, kind="Cumulative")).wait(100 * SECOND).client(PING).close()
+    assert "consumer-not-acking" not in diagnose(tmp_path, talk).codes
+
+
+def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unacked, "ENTRIES_MAX", 10)
+    talk = consumer_with_entries(30).wait(10 * SECOND).client(close_consumer())
+    subscribed(talk, 2).client(flow(100, 2)).server(*[delivery(entry, 2) for entry in range(30)]).wait(10 * SECOND).close()
+    findings = diagnose(tmp_path, talk).of("consumer-not-acking")
+    assert [(row.evidence or {})["unacknowledged"] for row in findings] == [10, 10]
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
+def test_no_limit_holds_for_a_subscription_with_one_consumer_at_a_time(tmp_path: Path, kind: str) -> None:
+    talk = subscribed(connected(), kind=kind).client(flow(100_000)).server(*[delivery(entry, batch=10_000) for entry in range(7)])
+    row, evidence = diagnose(tmp_path, talk.wait(90 * SECOND).close()).only("consumer-not-acking")
+    assert (evidence["unacknowledged"], evidence["limit"]) == (70_000, None)
+    assert "limit" not in (row.text or "")
+
+
+def test_a_backlog_that_is_worked_off_leaves_no_empty_places_behind() -> None:
+    """Python looks through them for the oldest entry, at each ACK."""
+    context = SilentContext()
+    context.thresholds = Thresholds(unacked.THRESHOLDS + unload.THRESHOLDS)
+    rule = unacked.UnackedRule(context)
+    for packet, (command, fields) in enumerate(
+        [("MESSAGE", {"message_id": {"ledgerId": 7, "entryId": entry}}) for entry in range(2000)]
+        + [("ACK", {"message_id": [{"ledgerId": 7, "entryId": entry}]}) for entry in range(1990)]
+    ):
+        rule.frames[command](rule, FrameRow(None, 0, packet, 1, packet, "0:1", command=command, fields={"consumer_id": 1, **fields}))
+    entries = rule.consumers[1].entries
+    assert [entry for _, entry in entries] == [*range(1990, 2000)]
+    assert sys.getsizeof(entries) < 20 * sys.getsizeof({})

@@ -1,0 +1,285 @@
+"""Requests refused, unanswered or answered late, responses without a request, and healthy exchanges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from pulsarscope.protocols.pulsar.rules.connections.storms import StormRule
+from pulsarscope.protocols.pulsar.rules.exchanges.requests import FROM_MEMORY, STORED
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, OF_LOOKUP
+from tests.scenarios.commands import (
+    BY_BROKER,
+    CONNECT,
+    CONNECTED,
+    PING,
+    PONG,
+    TOPIC,
+    ack,
+    ack_response,
+    close_consumer,
+    close_producer,
+    created,
+    error,
+    lookup,
+    lookup_response,
+    producer,
+    receipt,
+    send,
+    send_error,
+    subscribe,
+    success,
+)
+from tests.scenarios.connections import connected, subscribed
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.dialogue import RuleDialogue
+from tests.scenarios.evaluation import diagnose
+from tests.scenarios.frames import command_frame
+
+TXN = {"txnid_most_bits": 0, "txnid_least_bits": 7}
+
+
+def answer(number: int) -> bytes:
+    """A LOOKUP_RESPONSE that names a broker."""
+    return lookup_response("Connect", "pulsar://b:6650", number)
+
+
+def test_a_refusal_names_both_frames(tmp_path: Path) -> None:
+    talk = connected().client(lookup(1)).server(error(1, "MetadataError", "no"))
+    row, evidence = diagnose(tmp_path, talk.close()).only("request-failed")
+    assert (row.severity, evidence["error"], len(evidence["frames"])) == ("error", "MetadataError", 2)
+
+
+@pytest.mark.parametrize(
+    ("request_frame", "name", "advised"),
+    [
+        (lookup(1), "TopicNotFound", "allowAutoTopicCreation"),
+        (lookup(1), "MetadataError", "ZooKeeper"),
+        (producer(request=1), "PersistenceError", "bookies"),
+        (subscribe(request=1), "SubscriptionNotFound", "allowAutoSubscriptionCreation"),
+        (command_frame("UNSUBSCRIBE", consumer_id=1, request_id=1), "SubscriptionNotFound", "SubscriptionNotFound: so it is."),
+        (lookup(1), "NotAllowedError", "NotAllowedError: so it is."),
+    ],
+)
+def test_a_refusal_says_what_to_do(tmp_path: Path, request_frame: bytes, name: str, advised: str) -> None:
+    row, _ = diagnose(tmp_path, connected().client(request_frame).server(error(1, name)).close()).only("request-failed")
+    assert "was refused with" in row.text
+    assert advised in row.text
+    assert row.text.endswith(".")
+
+
+@pytest.mark.parametrize("granted", ["", "on the same connection", "on another"])
+@pytest.mark.parametrize("what", ["SEND", "PRODUCER", "LOOKUP", "bundle"])
+def test_refusals_of_a_topic_that_moves_are_reported_unless_its_client_comes_back(tmp_path: Path, what: str, granted: str) -> None:
+    talk = connected().client(producer()).server(created()).client(send()).server(receipt())
+    if what == "SEND":
+        talk.client(send(1, 1)).server(send_error("PersistenceError", "fenced", 1, 1), close_producer())
+    elif what == "PRODUCER":
+        talk.server(close_producer()).client(producer(request=3)).server(error(3, "ServiceNotReady"))
+    elif what == "bundle":
+        message = "Namespace bundle public/default/0xc0000000_0xffffffff is being unloaded"
+        refusal = lookup_response("Failed", "", 3, error="MetadataError", message=message)
+        talk.server(close_producer()).client(lookup(3)).server(refusal)
+    else:
+        talk.server(close_producer()).client(lookup(3)).server(lookup_response("Failed", "", 3, error="ServiceNotReady"))
+    again = connected(40001, start=SECOND) if "another" in granted else talk.wait(SECOND // 10)
+    if granted:
+        again.client(lookup(4)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", 4))
+        again.client(producer(request=5)).server(created(request=5)).client(send(1, 1)).server(receipt(1, 1, 8))
+    found = diagnose(tmp_path, *([again] if again is talk else [talk, again])).of("request-failed")
+    assert [row.severity for row in found] == ([] if granted else ["error"])
+
+
+@pytest.mark.parametrize(
+    ("deleted", "then", "severities"),
+    [
+        ([TOPIC], "", []),
+        ([f"{TOPIC}-2", TOPIC], "", []),
+        ([f"{TOPIC}-2"], "", ["error"]),
+        ([], "", ["error"]),
+        ([TOPIC], "made anew and refused", ["error"]),
+    ],
+)
+def test_refusals_of_a_topic_that_is_deleted_are_not_reported(tmp_path: Path, deleted: list[str], then: str, severities: list[str]) -> None:
+    talk = (
+        subscribed(connected()).server(close_consumer(request=BY_BROKER)).client(subscribe(request=3)).server(error(3, "ServiceNotReady"))
+    )
+    talk.wait(SECOND // 5).server(command_frame("WATCH_TOPIC_UPDATE", watcher_id=0, deleted_topics=deleted, topics_hash="h"))
+    if then:
+        talk.wait(SECOND).client(subscribe(request=4)).server(success(4)).wait(SECOND).server(close_consumer(request=BY_BROKER))
+        talk.client(subscribe(request=5)).server(error(5, "ServiceNotReady"))
+    found = diagnose(tmp_path, talk.wait(5 * SECOND)).of("request-failed")
+    assert [row.severity for row in found] == severities
+
+
+@pytest.mark.parametrize(("name", "reported"), [("TopicNotFound", False), ("MetadataError", True)])
+def test_a_topic_without_a_schema_is_no_refusal(tmp_path: Path, name: str, reported: bool) -> None:
+    talk = connected().client(command_frame("GET_SCHEMA", topic=TOPIC, request_id=1))
+    talk.server(command_frame("GET_SCHEMA_RESPONSE", request_id=1, error_code=name, error_message="Topic not found or no-schema"))
+    assert ("request-failed" in diagnose(tmp_path, talk.close()).codes) == reported
+
+
+@pytest.mark.parametrize("size", [100, 9000])
+def test_a_message_above_the_limit_of_its_topic_is_reported(tmp_path: Path, size: int) -> None:
+    talk = connected().client(producer()).server(created()).client(send(1, 0, b"x" * size))
+    row, evidence = diagnose(tmp_path, talk.server(send_error("NotAllowedError", "Exceed maximum message size"))).only("message-too-large")
+    assert (row.severity, len(evidence["frames"])) == ("error", 2)
+
+
+@pytest.mark.parametrize(
+    ("question", "response", "limit"),
+    [
+        (lookup(1), answer(1), 2500 * MILLISECOND),
+        (producer(), created(), 5 * SECOND),
+        (
+            command_frame("NEW_TXN", request_id=1, txn_ttl_millis=9),
+            command_frame("NEW_TXN_RESPONSE", request_id=1, **TXN),
+            2500 * MILLISECOND,
+        ),
+        (
+            command_frame("ADD_PARTITION_TO_TXN", request_id=1, partitions=[TOPIC], **TXN),
+            command_frame("ADD_PARTITION_TO_TXN_RESPONSE", request_id=1, **TXN),
+            2500 * MILLISECOND,
+        ),
+        (
+            command_frame("END_TXN", request_id=1, txn_action="ABORT", **TXN),
+            command_frame("END_TXN_RESPONSE", request_id=1, **TXN),
+            5 * SECOND,
+        ),
+        (ack(4, request_id=1), ack_response(1), 2500 * MILLISECOND),
+    ],
+    ids=["read", "made", "begun", "joined", "ended", "acknowledged"],
+)
+@pytest.mark.parametrize("factor", [0.1, 0.9, 1.1, 4])
+def test_an_answer_is_slow_from_its_limit_on(tmp_path: Path, question: bytes, response: bytes, limit: int, factor: float) -> None:
+    talk = connected().client(question).wait(round(factor * limit)).server(response)
+    diagnosis = diagnose(tmp_path, talk.close())
+    assert len(diagnosis.of("slow-exchange")) == (factor > 1)
+    if factor > 1:
+        assert len(diagnosis.only("slow-exchange")[1]["frames"]) == 2
+
+
+@pytest.mark.parametrize(("threshold", "reported"), [(2, True), (4, False)])
+def test_the_limit_is_the_users(threshold: float, reported: bool) -> None:
+    dialogue = RuleDialogue(thresholds={"slow-exchange-lookup-seconds": threshold})
+    findings = dialogue.client(lookup(1)).wait(3 * SECOND).server(answer(1)).end()
+    assert [row.code for row in findings] == ["slow-exchange"] * reported
+
+
+@pytest.mark.parametrize(("count", "turns"), [(1, 1), (40, 1), (3, 3)])
+def test_acks_that_wait_together_are_reported_once(tmp_path: Path, count: int, turns: int) -> None:
+    talk = connected()
+    for turn in range(turns):
+        numbers = range(turn * count, turn * count + count)
+        talk.client(*[ack(number, request_id=number) for number in numbers]).wait(3 * SECOND)
+        talk.server(*[ack_response(number) for number in numbers]).wait(SECOND)
+    assert len(diagnose(tmp_path, talk.close()).of("slow-exchange")) == turns
+
+
+@pytest.mark.parametrize(("waited", "codes"), [(SECOND, []), (2 * SECOND, ["slow-exchange"]), (4 * SECOND, ["slow-exchange"])])
+@pytest.mark.parametrize("length", [0, 3, 60])
+def test_a_broker_that_is_slow_to_greet_is_reported(tmp_path: Path, waited: int, codes: list[str], length: int) -> None:
+    talk = Conversation(acknowledge=False).handshake().client(CONNECT).wait(waited).server(CONNECTED).wait(length * SECOND)
+    assert diagnose(tmp_path, talk.close()).codes == codes
+
+
+def opening(count: int, seconds: float, *, answered: bool) -> Conversation:
+    """A client that opens so many consumers at once; the broker answers all after some seconds."""
+    talk = connected()
+    for number in range(count):
+        talk.client(subscribe(number, request=100 + number, topic=f"{TOPIC}-partition-{number}"))
+    talk.wait(round(seconds * SECOND))
+    for number in range(count if answered else 0):
+        talk.server(success(100 + number))
+    return talk if answered else talk.client(PING).server(PONG)
+
+
+@pytest.mark.parametrize(("count", "seconds", "slow"), [(1, 5.5, True), (3, 6, True), (30, 6, False), (30, 13, True), (100, 20, False)])
+@pytest.mark.parametrize("answered", [True, False])
+def test_many_topics_at_once_may_take_longer(tmp_path: Path, count: int, seconds: float, slow: bool, answered: bool) -> None:
+    codes = diagnose(tmp_path, opening(count, seconds, answered=answered)).codes
+    assert ({"slow-exchange", "request-unanswered"} & set(codes) != set()) == slow
+
+
+def test_a_request_without_an_answer_is_reported_when_the_connection_went_on(tmp_path: Path) -> None:
+    talk = connected().client(lookup(1)).wait(2 * SECOND).client(lookup(2)).server(answer(2))
+    assert "request-unanswered" in diagnose(tmp_path, talk.close()).codes
+
+
+@pytest.mark.parametrize(("waited", "reported"), [(2, False), (3, True), (6, True)])
+def test_a_lookup_without_an_answer_is_reported_when_the_capture_ends_first(tmp_path: Path, waited: int, reported: bool) -> None:
+    talk = connected().client(lookup(1)).wait(waited * SECOND).client(PING).server(PONG)
+    assert ("request-unanswered" in diagnose(tmp_path, talk).codes) == reported
+
+
+def test_a_capture_that_stops_within_a_request_alarms_nobody(tmp_path: Path) -> None:
+    talk = connected().client(lookup(1)).wait(2 * SECOND).client(PING).server(PONG)
+    assert diagnose(tmp_path, talk).codes == []
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_producer_that_waits_for_its_turn_is_neither_slow_nor_unanswered(tmp_path: Path, *, ready: bool) -> None:
+    talk = connected().client(producer(producer_access_mode="WaitForExclusive")).server(created(producer_ready=False))
+    talk.wait(30 * SECOND).client(PING).server(PONG)
+    if ready:
+        talk.server(created(producer_ready=True))
+    codes = diagnose(tmp_path, talk).codes
+    assert not {"slow-exchange", "request-unanswered"} & set(codes)
+
+
+def test_answers_to_nothing_are_reported_once_with_their_count(tmp_path: Path) -> None:
+    talk = connected()
+    for number in range(40):
+        talk.server(answer(number))
+    row, evidence = diagnose(tmp_path, talk.close()).only("response-unrequested")
+    assert (row.severity, evidence["count"], len(evidence["frames"])) == ("note", 40, 1)
+
+
+class Kind(NamedTuple):
+    """What rules take a request for."""
+
+    effort: str | None = None
+    """"memory" when the broker answers from it, "stored" when it writes an entry first; None: it may open a topic, or ask others."""
+    of_lookup: bool = False
+    """It belongs to the lookup service of the client; a proxy answers it."""
+    storm: bool = False
+    """Its repetitions may be a storm, or it is the purpose of those."""
+
+
+KINDS = {
+    "ACK": Kind(),
+    "ADD_PARTITION_TO_TXN": Kind("stored"),
+    "ADD_SUBSCRIPTION_TO_TXN": Kind("stored"),
+    "CLOSE_CONSUMER": Kind(),
+    "CLOSE_PRODUCER": Kind(),
+    "CONSUMER_STATS": Kind("memory", storm=True),
+    "END_TXN": Kind(),
+    "END_TXN_ON_PARTITION": Kind(),
+    "END_TXN_ON_SUBSCRIPTION": Kind(),
+    "GET_LAST_MESSAGE_ID": Kind("memory", storm=True),
+    "GET_OR_CREATE_SCHEMA": Kind(storm=True),
+    "GET_SCHEMA": Kind(of_lookup=True, storm=True),
+    "GET_TOPICS_OF_NAMESPACE": Kind(of_lookup=True, storm=True),
+    "LOOKUP": Kind("memory", of_lookup=True, storm=True),
+    "NEW_TXN": Kind("stored"),
+    "PARTITIONED_METADATA": Kind("memory", of_lookup=True, storm=True),
+    "PRODUCER": Kind(storm=True),
+    "SCALABLE_TOPIC_SUBSCRIBE": Kind(),
+    "SEEK": Kind(storm=True),
+    "SUBSCRIBE": Kind(storm=True),
+    "TC_CLIENT_CONNECT_REQUEST": Kind(),
+    "UNSUBSCRIBE": Kind(),
+    "WATCH_TOPIC_LIST": Kind(),
+    "WATCH_TOPIC_LIST_CLOSE": Kind(),
+}
+
+
+def test_each_request_has_a_kind() -> None:  # a new one asks for a decision
+    assert KINDS.keys() == ANSWERED_BY.keys()
+
+
+def test_rules_take_each_request_by_its_kind() -> None:
+    efforts = {request: "memory" if request in FROM_MEMORY else "stored" if request in STORED else None for request in KINDS}
+    assert {request: Kind(efforts[request], request in OF_LOOKUP, request in StormRule.exchanges) for request in KINDS} == KINDS
