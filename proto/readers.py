@@ -13,7 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping
 FieldRow = tuple[int, str, str, str, str]
 """As in the generated schema: number, name, type, label, name of the type's message or enumeration."""
 
-ROOTS = ("BaseCommand", "MessageMetadata", "BrokerEntryMetadata")
+ROOTS = (
+    "CommandProducer",
+    "CommandProducerSuccess",
+    "CommandSend",
+    "CommandSendReceipt",
+    "CommandMessage",
+    "CommandAck",
+    "CommandFlow",
+    "MessageMetadata",
+    "BrokerEntryMetadata",
+)
 """Messages whose readers are generated, with those of all messages within them; SingleMessageMetadata has a loop of its own."""
 
 SPLIT = frozenset({"MessageMetadata"})
@@ -24,9 +34,6 @@ TIMES = frozenset({"publish_time", "broker_timestamp"})
 
 NAMES = frozenset({"producer_name"})
 """Fields that hold a name, of which a capture has few; required ones of MessageMetadata."""
-
-SECRETS = frozenset({"auth_data", "original_auth_data", "proxy_to_broker_url"})
-"""Fields that the reference alone reads: it knows whether they may be shown."""
 
 HEAD = '''"""The fast reader: made by proto/readers.py; what it cannot read raises one of FALLBACK_ERRORS."""
 
@@ -222,7 +229,7 @@ _LONG = {"int64": "long_int64", "uint64": "long_int64", "int32": "long_int32", "
 def readers_text(messages: Mapping[str, tuple[FieldRow, ...]], enums: Mapping[str, Mapping[int, str]]) -> str:
     """Return the generated module: a function for each message that the roots reach, and the table of them."""
     names = list(reached(messages))
-    used = sorted({row[4] for name in names for row in messages[name] if row[2] == "enum" and name != "BaseCommand"})
+    used = sorted({row[4] for name in names for row in messages[name] if row[2] == "enum"})
     lines = [HEAD]
     for name in used:
         if max(enums[name]) > 127:
@@ -238,7 +245,7 @@ def readers_text(messages: Mapping[str, tuple[FieldRow, ...]], enums: Mapping[st
 
 
 def reached(messages: Mapping[str, tuple[FieldRow, ...]]) -> Iterator[str]:
-    """Yield the roots' messages and those within them, inner ones first; BaseCommand stands for its commands."""
+    """Yield the roots and the messages within them, inner ones first."""
     seen: set[str] = set()
 
     def visit(name: str) -> Iterator[str]:
@@ -248,8 +255,7 @@ def reached(messages: Mapping[str, tuple[FieldRow, ...]]) -> Iterator[str]:
         for row in messages[name]:
             if row[2] == "message":
                 yield from visit(row[4])
-        if name != "BaseCommand":
-            yield name
+        yield name
 
     for root in ROOTS:
         yield from visit(root)
@@ -306,8 +312,8 @@ def _function(message: str, rows: Iterable[FieldRow]) -> Iterator[str]:
 
 def _optional(row: FieldRow, message: str, *, ends: bool) -> Iterator[str]:
     """Generate an optional field, or one behind an optional field; with `ends` the message may end behind it."""
-    number, name, kind, label, inner = row
-    if kind == "double" or name in SECRETS or inner == message:  # only the reference counts how deep messages are nested
+    number, name, _, label, inner = row
+    if inner == message:  # only the reference counts how deep messages are nested
         return
     following = "tag = data[at] + (data[at + 1] << 8)" if number > 15 else "tag = data[at]"
     after = (["if at == end:", "    return out"] if ends else []) + [following]

@@ -6,13 +6,14 @@ Facts are from the binary protocol specification of the Pulsar documentation; `s
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pulsarscope.dissect.capabilities import ACKNOWLEDGE, CONSUME, KEEP_ALIVE, PUBLISH, TRANSACT
+from pulsarscope.dissect.frames import Note
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.protocols.pulsar.frame.fast_path import Reader
+from pulsarscope.protocols.pulsar.frame.fast_path import Reader, UncommonFormError
 from pulsarscope.protocols.pulsar.frame.generated import READERS
-from pulsarscope.protocols.pulsar.frame.protobuf import Plan, Plans
+from pulsarscope.protocols.pulsar.frame.protobuf import Plan, Plans, walk
 from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES
 
 PAYLOAD_COMMANDS = frozenset({"SEND", "MESSAGE"})
@@ -71,7 +72,7 @@ class Command(NamedTuple):
     payload: bool
     """Metadata and payload follow the command."""
     read: Reader
-    """Fast reader of the sub-message."""
+    """Reader of the sub-message; leaves what is odd to the reference."""
     sender: str | None
     """Only side that sends it; None when both may."""
 
@@ -87,6 +88,19 @@ def _sender(name: str) -> str | None:
     return SERVER if name in _FROM_SERVER or (name.endswith("_RESPONSE") and name != "AUTH_RESPONSE") else CLIENT
 
 
+def _rare_reader(plan: Plan) -> Reader:
+    """Return the reader of a command too rare for a generated one."""
+
+    def read(data: bytes, at: int, end: int) -> dict[str, Any]:
+        notes: list[Note] = []
+        fields = walk(data, at, end, plan, notes, 1)  # within BaseCommand
+        if notes:
+            raise UncommonFormError
+        return fields
+
+    return read
+
+
 @cache
 def command_table(plans: Plans) -> dict[int, Command]:
     """Return the commands by type number; the sub-message of a type is the field of BaseCommand that has the type's number."""
@@ -94,7 +108,9 @@ def command_table(plans: Plans) -> dict[int, Command]:
     table = {}
     for number, name in ENUMS["BaseCommand.Type"].items():
         field, message = bodies[number]
-        table[number] = Command(name, field, plans.named(message), _tag(number), name in PAYLOAD_COMMANDS, READERS[message], _sender(name))
+        plan = plans.named(message)
+        read = READERS.get(message) or _rare_reader(plan)
+        table[number] = Command(name, field, plan, _tag(number), name in PAYLOAD_COMMANDS, read, _sender(name))
     return table
 
 

@@ -1,8 +1,8 @@
 """Primitives of the fast reader: what its generated functions call, and what they raise where the reference has to read.
 
-The functions are in `generated.py`, one for each message, written by `proto/readers.py` from the table of the protocol. They read the form
-that clients and brokers write and raise one of FALLBACK_ERRORS on any other bytes; `walk` then reads those from the start, to the
-answer that holds (a property test holds the two together).
+The functions are in `generated.py`, one for each frequent message, written by `proto/readers.py` from the table of the protocol. They
+read the form that clients and brokers write and raise one of FALLBACK_ERRORS on any other bytes; `walk` then reads those from the start,
+to the answer that holds (a property test holds the two together).
 """
 
 from __future__ import annotations
