@@ -14,10 +14,11 @@ from pulsarscope.filter.field_columns import FieldColumns
 from pulsarscope.model.connection_name import connection_label, first_packet
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import duration
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.columns import json_lines
 from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape, fit_summary
-from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
+from pulsarscope.output.render.times import SLOW_NANOSECONDS
 
 TIMES = ("relative", "delta", "utc", "epoch")
 """Forms of times, in the order in which a key goes through them."""
@@ -98,7 +99,7 @@ class FrameLines:
         if row.checksum is not None and row.checksum.status == "bad":
             parts.append(("✗", _BAD))
         if row.latency_ns is not None:
-            parts.append((f"{duration_text(row.latency_ns):>8}", SLOW if row.latency_ns >= SLOW_NANOSECONDS else _DIM))
+            parts.append((f"{duration(row.latency_ns):>8}", SLOW if row.latency_ns >= SLOW_NANOSECONDS else _DIM))
         return parts
 
     @property

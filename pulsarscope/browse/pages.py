@@ -22,11 +22,10 @@ from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import BROWSED_FINDINGS_MAX
 from pulsarscope.model.live_limits import BROWSED_LIVE_MESSAGES_MAX
 from pulsarscope.model.records import FindingRow, MessageRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.output.export.columns import json_lines
 from pulsarscope.output.render.cell_text import clip, escape
 from pulsarscope.output.render.diagnosis import verdict
-from pulsarscope.output.render.times import duration_text
 
 _ARROW = re.compile(r" *((?:\d+:)?\d+\.\d+) ")
 
@@ -64,7 +63,7 @@ def frame_of(line: str) -> str | None:
 def cell(value: object, form: str = "") -> Text:
     """Return a value as inert text, a number at the right, a duration (nanoseconds) in its unit."""
     if isinstance(value, int):
-        return Text(duration_text(value) if form == "duration" else f"{value:,}", justify="right")
+        return Text(duration(value) if form == "duration" else f"{value:,}", justify="right")
     return Text("" if value is None else escape(str(value)))
 
 

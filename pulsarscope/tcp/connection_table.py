@@ -19,6 +19,7 @@ from pulsarscope.model.limits import (
     SILENT_CONNECTIONS_MAX,
 )
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_MAX, LIVE_UNHEARD_NANOSECONDS
+from pulsarscope.model.text import duration
 from pulsarscope.tcp.captured_twice import are_many, count_duplicates, typical_time
 from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, EventList, acknowledged_offset, pack
 from pulsarscope.tcp.copies import are_apart
@@ -235,7 +236,7 @@ class ConnectionTable:
         if not are_apart(later) or not any(each.proven for each in found):
             code = "packet-duplicate"
         elif later is not None:
-            how = f", the copies typically {abs(later) / 1e6:.3f} ms {'later' if later > 0 else 'earlier'}"
+            how = f", the copies typically {duration(abs(later))} {'later' if later > 0 else 'earlier'}"
             evidence["later_ns"] = later
         self._note(connection, code, f"{copies} of {segments} segments were captured twice{how}.", evidence)
 

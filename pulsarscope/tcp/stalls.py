@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.tcp.stream_findings import STALL_NANOSECONDS_MIN, Where, finding
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: W
         outcome = {None: "", True: "; then it was acknowledged", False: f"; {peer.source} never acknowledged it"}[reached]
         text = (
             f"{stream.source} sent a segment of {run.size:,} bytes at offset {run.offset} of its stream again {plural(run.count, 'time')} "
-            f"in {run.took / 1e9:.1f} s{outcome}."
+            f"in {duration(run.took)}{outcome}."
         )
         evidence = {"direction": stream.index, "offset": run.offset, "size": run.size, "count": run.count, "took_ns": run.took}
         stream.log.append((end[1], finding("network-stall", text, evidence | {"acknowledged": reached}, run.first)))
@@ -42,7 +42,7 @@ def _report_hole(stream: Stream, peer: Stream, acknowledged: int | None, end: Wh
     size, waited = behind.start - stream.length, end[2] - behind.time
     text = (
         f"{peer.source} never acknowledged the {size:,} bytes at offset {stream.length} of the stream from {stream.source}, "
-        f"though those behind them came {waited / 1e9:.1f} s before the end: the network lost them, not the capture."
+        f"though those behind them came {duration(waited)} before the end: the network lost them, not the capture."
     )
     evidence = {"direction": stream.index, "offset": stream.length, "size": size, "waited_ns": waited, "acknowledged": False}
     place = (behind.file, behind.packet, behind.time)

@@ -8,7 +8,7 @@ import msgspec
 
 from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, Finding
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 
 if TYPE_CHECKING:
     from pulsarscope.tcp.reorder_buffer import Overlap
@@ -74,7 +74,7 @@ class ClosedWindow(msgspec.Struct, gc=False):
 
     def text(self, source: str) -> str:
         """Return the sentence about a closed window of this sender."""
-        return f"{source} closed its receive window {plural(self.count, 'time')}, for {self.closed / 1e6:,.1f} ms in total."
+        return f"{source} closed its receive window {plural(self.count, 'time')}, for {duration(self.closed)} in total."
 
 
 class Retransmissions(msgspec.Struct, gc=False):

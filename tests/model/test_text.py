@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.model.text import escape, printable, show_controls
+from pulsarscope.model.text import duration, escape, printable, show_controls
 
 
 @given(st.text(st.characters(codec=None)))
@@ -40,3 +40,24 @@ def test_line_ends_and_tabs_stay_and_overrides_of_the_direction_do_not() -> None
 )
 def test_what_could_act_on_a_terminal_is_escaped(name: str, shown: str) -> None:
     assert printable(name) == shown
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (0, "0 ns"),
+        (850, "850 ns"),
+        (12_340, "12.3 µs"),
+        (999_499, "999 µs"),
+        (999_500, "1.00 ms"),
+        (1_320_000, "1.32 ms"),
+        (45_100_000_000, "45.1 s"),
+        (200_000_000_000, "3 min 20 s"),
+        (7_199_000_000_000, "119 min 59 s"),
+        (7_200_000_000_000, "2 h 0 min"),
+        (86_400_000_000_000, "24 h 0 min"),
+        (273_600_000_000_000, "3 d 4 h"),
+    ],
+)
+def test_durations_have_three_digits_that_count(nanoseconds: int, text: str) -> None:
+    assert duration(nanoseconds) == text

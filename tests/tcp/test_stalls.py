@@ -72,7 +72,7 @@ def test_the_text_of_a_stall_names_both_ends() -> None:
     tape.send(SERVER, 0)
     (finding,) = tape.only().findings
     assert finding.text == (
-        "10.0.0.1:40000 sent a segment of 3 bytes at offset 0 of its stream again 3 times in 3.0 s; 10.0.0.2:6650 never acknowledged it."
+        "10.0.0.1:40000 sent a segment of 3 bytes at offset 0 of its stream again 3 times in 3.00 s; 10.0.0.2:6650 never acknowledged it."
     )
 
 
@@ -134,7 +134,7 @@ def test_a_hole_that_the_peer_never_acknowledged_is_of_the_network() -> None:
     assert finding.packet == behind
     assert finding.text == (
         "10.0.0.2:6650 never acknowledged the 1,448 bytes at offset 0 of the stream from 10.0.0.1:40000, though those behind them came "
-        "3.0 s before the end: the network lost them, not the capture."
+        "3.01 s before the end: the network lost them, not the capture."
     )
     assert finding.evidence["waited_ns"] == 3 * SECOND + 10 * MILLISECOND
 

@@ -10,14 +10,13 @@ from typing import Any
 import msgspec
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.text import escape_json
+from pulsarscope.model.text import duration, escape_json
 from pulsarscope.output.export.sections import csv_cell
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, RowFields
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
 from pulsarscope.output.render.style import palette, symbols
-from pulsarscope.output.render.times import duration_text
 
 CELL_WIDTH_MAX = 60
 """Widest padded column of text."""
@@ -113,6 +112,6 @@ class FieldsOutput:
         if isinstance(value, bytes):
             return value.hex()
         if isinstance(value, int) and not isinstance(value, bool) and self._fields.types.get(name) in DURATIONS:
-            return duration_text(value, symbols(self._options.encoding).micro)
+            return duration(value, symbols(self._options.encoding).micro)
         plain = self._plain(name, value)
         return escape(plain if isinstance(plain, str) else msgspec.json.encode(plain).decode())

@@ -8,12 +8,12 @@ from typing import Any
 from pulsarscope.analysis.comparison import Comparison
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.dissect.capabilities import ReportColumn
+from pulsarscope.model.text import duration
 from pulsarscope.output.html.page import page, printable
 from pulsarscope.output.html.report import PageOptions
 from pulsarscope.output.html.tables import Table, table
 from pulsarscope.output.render.comparison import number_text, title_of, verdict
 from pulsarscope.output.render.text_report import change_text
-from pulsarscope.output.render.times import duration_text
 
 _EXCHANGES = (
     ReportColumn("request", "request", "text"),
@@ -47,7 +47,7 @@ def comparison_page(comparison: Comparison, names: tuple[str, str], options: Pag
     """Return the page; `names` are those of the two sides."""
     clean = printable(
         {
-            "state": verdict(comparison, lambda duration: "" if duration is None else duration_text(duration)),
+            "state": verdict(comparison, lambda nanoseconds: "" if nanoseconds is None else duration(nanoseconds)),
             "names": names,
             "totals": comparison.totals(),
             "exchanges": [_flat(record) for record in comparison.exchanges()],
@@ -92,7 +92,7 @@ def _flat(record: ReportRecord) -> ReportRecord:
 
 
 def _total(record: ReportRecord) -> dict[str, Any]:
-    sides = [number_text(record["what"], record[side], duration_text) for side in ("before", "after")]
+    sides = [number_text(record["what"], record[side], duration) for side in ("before", "after")]
     return {
         "title": title_of(record["what"]),
         "before": sides[0],

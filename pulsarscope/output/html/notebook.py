@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from pulsarscope.model.records import Checksum, Row, columns
-from pulsarscope.model.text import escape
-from pulsarscope.output.render.times import duration_text, instant_text
+from pulsarscope.model.text import duration, escape
+from pulsarscope.output.render.times import instant_text
 
 ROWS_SHOWN = 20
 """Rows of a table: a notebook shows what there is, and programs read the rest."""
@@ -50,7 +50,7 @@ def _cell(name: str, type_: str, value: Any) -> str:
     if type_ == "time":
         text = instant_text(value)
     elif name.endswith("_ns"):
-        text = duration_text(value)
+        text = duration(value)
     elif isinstance(value, (dict, list, Checksum)):
         text = msgspec.json.encode(value, enc_hook=repr).decode(errors="backslashreplace")
     else:

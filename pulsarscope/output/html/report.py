@@ -15,7 +15,7 @@ from pulsarscope.dissect.capabilities import Lane, ReportColumn
 from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.model.findings import ERROR, SEVERITIES, WARNING
 from pulsarscope.model.limits import ACTIVITY_CONNECTIONS_MAX
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.html.charts import charts
 from pulsarscope.output.html.page import page, printable
@@ -23,7 +23,7 @@ from pulsarscope.output.html.pseudonyms import Pseudonyms
 from pulsarscope.output.html.tables import Table, table
 from pulsarscope.output.render.diagnosis import cause, not_judged, state
 from pulsarscope.output.render.text_report import size_text
-from pulsarscope.output.render.times import duration_text, instant_text
+from pulsarscope.output.render.times import instant_text
 
 _AMOUNTS = (
     ReportColumn("client_messages", "sent"),
@@ -173,7 +173,7 @@ def report_page(overview: Overview, packets: int, options: PageOptions) -> bytes
         "state": clean["state"],
         "cause": with_labels(clean["cause"], several_files=len(options.files) > 1),
         "not_judged": clean["not_judged"],
-        "span": f"{instant_text(total['start'])}, {duration_text(total['duration_ns'])}" if total["start"] is not None else "",
+        "span": f"{instant_text(total['start'])}, {duration(total['duration_ns'])}" if total["start"] is not None else "",
         "figures": _figures(total),
         "findings": [_finding(group, zero, options.short_topic, several_files=len(options.files) > 1) for group in groups],
         "journeys": clean["journeys"],
@@ -227,7 +227,7 @@ def _troubled(groups: Iterable[ReportRecord]) -> dict[str, str]:
 
 def _figures(total: ReportRecord) -> list[tuple[str, str]]:
     def latency(name: str) -> str:
-        return "" if total[name] is None else duration_text(total[name])
+        return "" if total[name] is None else duration(total[name])
 
     figures = [
         ("connections", f"{total['connections']:,}"),
@@ -264,7 +264,7 @@ def _finding(group: ReportRecord, zero: int, short_topic: Callable[[str], str], 
 
 def _evidence_text(name: str, value: Any) -> str:
     if name.endswith("_ns") and isinstance(value, int):
-        return duration_text(value)
+        return duration(value)
     if isinstance(value, str):
         return value
     text = msgspec.json.encode(value).decode()
@@ -283,7 +283,7 @@ def _journeys(lanes: Sequence[Lane], end: int) -> list[ReportRecord]:
         made.append(
             {
                 "ending": ending,
-                "scale": duration_text(longest),
+                "scale": duration(longest),
                 "lanes": [_lane(lane, last, longest, end) for last, lane in zip(ends, members, strict=True)],
             }
         )
@@ -296,14 +296,14 @@ def _lane(lane: Lane, last: int, longest: int, end: int) -> ReportRecord:
         "name": lane.name,
         "topic": lane.topic or "",
         "subscription": lane.subscription or "",
-        "total": duration_text(max(last - start, 0)) + (" so far" if any(step.end is None for step in lane.steps[-1:]) else ""),
+        "total": duration(max(last - start, 0)) + (" so far" if any(step.end is None for step in lane.steps[-1:]) else ""),
         "steps": [
             {
                 "name": step.name,
                 "open": step.end is None,
                 "x": round((step.start - start) * 1000 / longest, 2),
                 "width": max(round(((end if step.end is None else step.end) - step.start) * 1000 / longest, 2), 2),
-                "lasted": "never" if step.end is None else duration_text(max(step.end - step.start, 0)),
+                "lasted": "never" if step.end is None else duration(max(step.end - step.start, 0)),
             }
             for step in lane.steps
         ],
@@ -339,13 +339,13 @@ def _notes(overview: Overview, data: Mapping[str, Any]) -> list[str]:
     frames, marks = sum(data["timeline"]["frames"]), len(data["timeline"]["t"])
     notes = []
     if frames > marks:
-        width = duration_text(activity.marks.width)
+        width = duration(activity.marks.width)
         notes.append(f"Timeline: {frames:,} frames as {marks:,} marks, each of one command on one connection within {width}.")
     if activity.frames_left_out:
         lanes = f"the first {ACTIVITY_CONNECTIONS_MAX:,} connections"
         notes.append(f"Timeline: {lanes} only; {plural(activity.frames_left_out, 'frame')} of others have no lane.")
     if data["throughput"].get("t"):
-        notes.append(f"Throughput in intervals of {duration_text(int(data['throughput']['width'] * SECOND))}.")
+        notes.append(f"Throughput in intervals of {duration(int(data['throughput']['width'] * SECOND))}.")
     if data["latency"]:
-        notes.append(f"Percentiles in intervals of {duration_text(activity.latencies.width)}, to within 1 %.")
+        notes.append(f"Percentiles in intervals of {duration(activity.latencies.width)}, to within 1 %.")
     return notes

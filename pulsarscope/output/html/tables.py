@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.dissect.capabilities import ReportColumn
+from pulsarscope.model.text import duration
 from pulsarscope.output.render.text_report import change_text, rate_text, size_text
-from pulsarscope.output.render.times import duration_text
 
 LEFT = frozenset({"name", "topic", "text", "frame", "connection", "severity"})
 """Forms of columns that are aligned left; all others are numbers."""
 
 _FORMS: Mapping[str, Callable[[Any], str]] = {
     "count": lambda value: f"{value:,}",
-    "duration": duration_text,
+    "duration": duration,
     "bytes": size_text,
     "rate": rate_text,
     "change": change_text,

@@ -10,10 +10,10 @@ from pulsarscope.analysis.diagnosis import PLACES_MAX, Diagnosis, Symptom
 from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.model.findings import ERROR, NOTE, SESSION, TUNING, WARNING
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.output.render.cell_text import escape
 from pulsarscope.output.render.text_report import ReportOptions, TextReport
-from pulsarscope.output.render.times import duration_text, instant_text
+from pulsarscope.output.render.times import instant_text
 
 SHOWN_SAMPLES = 3
 """Findings shown of a group: those of one code mostly differ only in their numbers."""
@@ -94,9 +94,7 @@ def _connections(counts: Mapping[str, Any]) -> str:
 
 
 def _too_short(counts: Mapping[str, Any]) -> str:
-    return (
-        f"what shows only in more than {duration_text(counts['duration_ns'])} of traffic (a verdict needs {counts['least_ns'] / 1e9:g} s)"
-    )
+    return f"what shows only in more than {duration(counts['duration_ns'])} of traffic (a verdict needs {counts['least_ns'] / 1e9:g} s)"
 
 
 def _never_opened(counts: Mapping[str, Any]) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pulsarscope.model.records import JourneyRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.output.render.cell_text import cell_width, escape
-from pulsarscope.output.render.times import duration_text
 from pulsarscope.output.render.view import View
 
 
@@ -49,4 +48,4 @@ def _filled(phrases: list[str], room: int) -> list[str]:
 
 
 def _step(view: View, name: str, time: int | None) -> str:
-    return "" if time is None else f"{name} {duration_text(time, view.symbols.micro).strip()}"
+    return "" if time is None else f"{name} {duration(time, view.symbols.micro).strip()}"

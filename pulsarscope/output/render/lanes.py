@@ -17,7 +17,7 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import Checksum, ConnectionRow, FindingRow, FrameRow, Row
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
@@ -25,7 +25,7 @@ from pulsarscope.output.render.cell_text import cell_width, escape, fit_summary
 from pulsarscope.output.render.lifelines import Lifelines
 from pulsarscope.output.render.ordered_lines import write_ordered
 from pulsarscope.output.render.style import UNICODE
-from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
+from pulsarscope.output.render.times import SLOW_NANOSECONDS
 from pulsarscope.output.render.view import NARROWEST, View
 
 FRAMES_MAX = 1_000
@@ -269,7 +269,7 @@ class LanesOutput:
 
     def _cells(self, row: FrameRow, summary: str) -> int:
         """Return the cells that the arrow of a frame needs to be whole."""
-        latency = "" if row.latency_ns is None else duration_text(row.latency_ns, self._view.symbols.micro)
+        latency = "" if row.latency_ns is None else duration(row.latency_ns, self._view.symbols.micro)
         return _needed(row, latency, self._view.warnings(row)[1], self._text(row, summary)[1])
 
     def _titles(self, lines: list[str]) -> None:
@@ -325,7 +325,7 @@ class LanesOutput:
         if before is None or row.time - before < SECOND:
             return
         look, marks = self._view.palette, self._view.symbols
-        text = f"{duration_text(row.time - before, marks.micro)} later"
+        text = f"{duration(row.time - before, marks.micro)} later"
         pause = f"{look.dim}{marks.pause}{look.reset}"
         spaces = [f"{look.dim}{text:^{self._gaps[0]}}{look.reset}", *(" " * gap for gap in self._gaps[1:])]
         lines.append(" " * self._margin() + pause + pause.join(spaces) + pause)
@@ -359,7 +359,7 @@ class LanesOutput:
         """Return an arrow between lifelines: text at the sender, head at the receiver, and the latency of an answer beside it."""
         view, look, marks = self._view, self._view.palette, self._view.symbols
         reset, width = look.reset if color else "", around.width
-        latency = "" if row.latency_ns is None else duration_text(row.latency_ns, marks.micro)
+        latency = "" if row.latency_ns is None else duration(row.latency_ns, marks.micro)
         text, text_width = self._text(row, summary)
         after, after_width = view.warnings(row)
         if view.width is None:  # nothing is clipped in a file: a long line leaves its lane

@@ -7,8 +7,7 @@ from html import escape as markup
 from math import ceil, floor, log10
 
 from pulsarscope.model.latency import Latencies
-from pulsarscope.model.text import escape
-from pulsarscope.output.render.times import duration_text
+from pulsarscope.model.text import duration, escape
 
 REQUESTS = 6
 """Curves: the most frequent requests."""
@@ -95,8 +94,8 @@ def _apart(places: list[float]) -> list[float]:
 
 def _round(nanoseconds: float) -> str:
     """Return a power of ten without needless digits."""
-    number, unit = duration_text(int(nanoseconds)).split(" ")[:2]
-    return f"{float(number):g} {unit}" if nanoseconds < 1e11 else duration_text(int(nanoseconds))
+    number, unit = duration(int(nanoseconds)).split(" ")[:2]
+    return f"{float(number):g} {unit}" if nanoseconds < 1e11 else duration(int(nanoseconds))
 
 
 def _text(text: str) -> str:

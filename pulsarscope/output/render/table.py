@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 from pulsarscope.model.records import Checksum, ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow, columns
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns
 from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape, fit_summary
 from pulsarscope.output.render.journeys import journey_line
 from pulsarscope.output.render.messages import message_line
-from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
+from pulsarscope.output.render.times import SLOW_NANOSECONDS
 from pulsarscope.output.render.view import View
 
 CELL_WIDTH_MAX = 60
@@ -138,7 +138,7 @@ def exchange_line(view: View, row: ExchangeRow, lines: list[str]) -> None:
             if part
         )
     )
-    latency = "" if row.latency_ns is None else duration_text(row.latency_ns, marks.micro)
+    latency = "" if row.latency_ns is None else duration(row.latency_ns, marks.micro)
     status, rest_width = "", 0
     if row.status not in (None, "ok"):
         text = escape(row.status)
@@ -165,7 +165,7 @@ def connection_line(view: View, row: ConnectionRow, lines: list[str]) -> None:
     if is_introduced and "frame" in view.options.kinds:
         head = f"{view.color(name)}{look.bold}connection {label}{look.reset} ended"
     lines.append(head)
-    lasted = duration_text(row.end - row.start, marks.micro)
+    lasted = duration(row.end - row.start, marks.micro)
     closed = row.closed if row.closed_by is None else f"{row.closed} by {row.closed_by}"
     versions = f" {marks.dot} ".join(escape(text) for text in (row.client_version, row.server_version) if text)
     protocol = [

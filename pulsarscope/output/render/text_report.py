@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pulsarscope.model.connection_name import connection_label, with_labels
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.output.render.cell_text import cell_width, clip, clip_middle, escape
 from pulsarscope.output.render.style import UNICODE, palette, symbols
-from pulsarscope.output.render.times import duration_text
 
 if TYPE_CHECKING:
     from pulsarscope.dissect.capabilities import ReportColumn
@@ -243,7 +242,7 @@ class TextReport:
 
     def duration(self, nanoseconds: int | None) -> str:
         """Return a duration as text, empty for None."""
-        return "" if nanoseconds is None else duration_text(nanoseconds, self.symbols.micro)
+        return "" if nanoseconds is None else duration(nanoseconds, self.symbols.micro)
 
     def reference(self, name: str | None) -> str:
         """Return a frame name, without the file when there is only one."""

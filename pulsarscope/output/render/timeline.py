@@ -14,7 +14,7 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape, fit_summary
@@ -22,7 +22,7 @@ from pulsarscope.output.render.journeys import journey_line
 from pulsarscope.output.render.messages import message_line
 from pulsarscope.output.render.ordered_lines import write_ordered
 from pulsarscope.output.render.table import connection_line, exchange_line
-from pulsarscope.output.render.times import SLOW_NANOSECONDS, duration_text
+from pulsarscope.output.render.times import SLOW_NANOSECONDS
 from pulsarscope.output.render.view import LOOKS_MAX, View
 
 COMMAND_WIDTH = 33
@@ -210,7 +210,7 @@ class TimelineOutput:
         """Return a duration with a space before it, and cache it: captures with microseconds have few different ones."""
         if len(self._latencies) >= LATENCIES_MAX:
             self._latencies.clear()
-        text = self._latencies[nanoseconds] = f" {duration_text(nanoseconds, self._view.symbols.micro)}"
+        text = self._latencies[nanoseconds] = f" {duration(nanoseconds, self._view.symbols.micro)}"
         return text
 
     def _look_of(self, row: FrameRow, lines: list[str]) -> ConnectionLook:

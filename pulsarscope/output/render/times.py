@@ -134,29 +134,3 @@ def moment_text(time: int, mode: str, start: int | None, before: int | None) -> 
     seconds, rest = divmod(abs(time - since), SECOND)
     sign = "-" if time < since else "+" if mode == DELTA else ""
     return f"{sign}{seconds}.{rest:09d} s  {instant_text(time)}"
-
-
-def duration_text(nanoseconds: int, micro: str = "µ") -> str:
-    """Return a duration with three significant digits: 850 ns, 12.3 µs, 1.32 ms, 45.1 s; then 3 min 20 s, 5 h 12 min, 3 d 4 h."""
-    if nanoseconds < 1_000:
-        return f"{nanoseconds} ns"
-    if nanoseconds < 999_500:
-        return f"{_three_digits(nanoseconds / 1e3)} {micro}s"
-    if nanoseconds < 999_500_000:
-        return f"{_three_digits(nanoseconds / 1e6)} ms"
-    if nanoseconds < 119_500_000_000:
-        return f"{_three_digits(nanoseconds / 1e9)} s"
-    minutes, seconds = divmod(round(nanoseconds / SECOND), 60)
-    if minutes < 120:
-        return f"{minutes} min {seconds} s"
-    hours, minutes = divmod(round(nanoseconds / (60 * SECOND)), 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min"
-    days, hours = divmod(round(nanoseconds / (3600 * SECOND)), 24)
-    return f"{days} d {hours} h"
-
-
-def _three_digits(value: float) -> str:
-    if value < 9.995:
-        return f"{value:.2f}"
-    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"

@@ -9,12 +9,12 @@ from typing import Any
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import SHOWN_ITEMS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, RawFrame, Row, columns
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
 from pulsarscope.output.render.cell_text import cell_width, escape
 from pulsarscope.output.render.hex import HexLines
-from pulsarscope.output.render.times import duration_text, instant_text, moment_text
+from pulsarscope.output.render.times import instant_text, moment_text
 from pulsarscope.output.render.view import View
 
 VALUE_COLUMN = 32
@@ -125,7 +125,7 @@ class TreeOutput:
         if row.findings:
             sections.append(("findings", view.codes(row.findings)[0]))
         if row.request is not None:
-            latency = "" if row.latency_ns is None else f"  after {duration_text(row.latency_ns, view.symbols.micro)}"
+            latency = "" if row.latency_ns is None else f"  after {duration(row.latency_ns, view.symbols.micro)}"
             sections.append(("answers", f"{view.reference(row.request)}{latency}"))
         for title in ("topic", "producer_name", "subscription"):
             value = getattr(row, title)

@@ -13,6 +13,7 @@ from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.model.units import SECOND
 from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, EOK, READ, response
@@ -302,8 +303,8 @@ def _evaluate_adds(key: str, facts: Sequence[Fact], report: ReportFinding, thres
         worst = max(bookies[name], key=lambda fact: fact.values["slowest"][0])
         adds = sum(fact.values["adds"] for fact in bookies[name])
         host = key.rpartition(" ")[0]
-        rest = f"; the slowest of {len(others)} others took {_ms(longest)}" if others else "; no other bookie is seen to compare it with"
-        text = f"Bookie {name} answers {host} late: {adds:,} ADDs within ten seconds, the slowest after {_ms(latencies[0])}{rest}."
+        rest = f"; the slowest of {len(others)} others took {duration(longest)}" if others else "; no other bookie to compare it with"
+        text = f"Bookie {name} answers {host} late: {adds:,} ADDs within ten seconds, the slowest after {duration(latencies[0])}{rest}."
         evidence = {
             "frames": worst.values["frames"],
             "bookie": name,
@@ -328,8 +329,8 @@ def _evaluate_publishes(key: str, facts: Sequence[Fact], report: ReportFinding, 
         return
     host, topic = key.rpartition(" ")[0], published.values["topic"]
     text = (
-        f"Broker {host} answers a publish{f' to {topic}' if topic else ''} after {_ms(latency)}, though no bookie took longer than "
-        f"{_ms(added)} for an ADD in that time."
+        f"Broker {host} answers a publish{f' to {topic}' if topic else ''} after {duration(latency)}, though no bookie took longer than "
+        f"{duration(added)} for an ADD in that time."
     )
     evidence = {
         "frames": published.values["frames"],
@@ -368,7 +369,7 @@ def _evaluate_connections(key: str, facts: Sequence[Fact], report: ReportFinding
         first = values["first"]
         hint = " It may refuse the credentials: that goes unanswered." if first == AUTH else ""
         waiting = "1 request waits: " if values["unanswered"] == 1 else f"{values['unanswered']:,} requests wait, the first is "
-        text = f"Bookie {values['bookie']} answers {key} nothing for {_ms(waited)}: {waiting}{first} in {where.name}.{hint}"
+        text = f"Bookie {values['bookie']} answers {key} nothing for {duration(waited)}: {waiting}{first} in {where.name}.{hint}"
         evidence = {
             "frames": [where.name],
             "bookie": values["bookie"],
@@ -421,10 +422,6 @@ def _evaluate_ledger(key: str, facts: Sequence[Fact], report: ReportFinding, _th
         "threshold": {},
     }
     report("quorum-lost", places[-1], text, evidence)
-
-
-def _ms(nanoseconds: int) -> str:
-    return f"{nanoseconds / 1e6:,.1f} ms"
 
 
 RULES = Rules(

@@ -12,6 +12,7 @@ from pulsarscope.model.findings import ONE_SIDED, SESSION, join_codes, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.kafka07 import log_rules
 from pulsarscope.protocols.kafka07.commands import (
@@ -119,7 +120,7 @@ class ExchangeRule(ConnectionRule):
             self._unrequested = count + 1, first
         if row.latency_ns is not None and row.latency_ns > self._context.thresholds.ns("slow-exchange-seconds"):
             latency_evidence = {"frames": [where.name], "request": row.request, "latency_ns": row.latency_ns}
-            self._context.report("slow-exchange", where, f"{title} was answered after {row.latency_ns / 1e9:.1f} s.", latency_evidence)
+            self._context.report("slow-exchange", where, f"{title} was answered after {duration(row.latency_ns)}.", latency_evidence)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report unrequested responses and unanswered requests."""
@@ -140,7 +141,7 @@ class ExchangeRule(ConnectionRule):
                 text = f"The broker closed the connection instead of answering {title}{gap_note}."
                 self._context.report("connection-closed-by-broker", where, text, evidence)
             elif waited > self._context.thresholds.ns(limit):
-                text = f"{title} has no answer, though the connection went on for {waited / 1e9:.1f} s{gap_note}."
+                text = f"{title} has no answer, though the connection went on for {duration(waited)}{gap_note}."
                 self._context.report("request-unanswered", where, text, evidence | self._context.thresholds.evidence(limit))
 
     exchanges: ClassVar[Handlers] = {"*": _exchange}
@@ -213,7 +214,7 @@ def _evaluate_retries(_key: str, facts: Sequence[Fact], report: ReportFinding, t
             delay = fact.where.time - unanswered.where.time
             if fact.where.connection != unanswered.where.connection and delay <= thresholds.ns("request-retried-seconds"):
                 text = (
-                    f"The request {unanswered.where.name} got no answer and was sent again as {fact.where.name}, {delay / 1e9:.3f} s later."
+                    f"The request {unanswered.where.name} got no answer and was sent again as {fact.where.name}, {duration(delay)} later."
                 )
                 report("request-retried", fact.where, text, {"frames": [unanswered.where.name, fact.where.name]})
             unanswered = None

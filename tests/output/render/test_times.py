@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.output.render.times import MODES, Clock, date_text, duration_text, instant_text
+from pulsarscope.output.render.times import MODES, Clock, date_text, instant_text
 
 START = 1_777_629_600_123_456_789
 
@@ -63,27 +63,6 @@ def test_any_instant_has_a_text(number: int) -> None:
 def test_instants_are_dates() -> None:
     assert instant_text(START) == "2026-05-01 10:00:00.123456789 UTC"
     assert date_text(START // 1_000_000) == "2026-05-01 10:00:00.123 UTC"
-
-
-@pytest.mark.parametrize(
-    ("nanoseconds", "text"),
-    [
-        (0, "0 ns"),
-        (850, "850 ns"),
-        (12_340, "12.3 µs"),
-        (999_499, "999 µs"),
-        (999_500, "1.00 ms"),
-        (1_320_000, "1.32 ms"),
-        (45_100_000_000, "45.1 s"),
-        (200_000_000_000, "3 min 20 s"),
-        (7_199_000_000_000, "119 min 59 s"),
-        (7_200_000_000_000, "2 h 0 min"),
-        (86_400_000_000_000, "24 h 0 min"),
-        (273_600_000_000_000, "3 d 4 h"),
-    ],
-)
-def test_durations_have_three_digits_that_count(nanoseconds: int, text: str) -> None:
-    assert duration_text(nanoseconds) == text
 
 
 def test_relative_times_count_from_a_given_start() -> None:

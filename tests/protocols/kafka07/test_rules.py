@@ -72,14 +72,14 @@ class TestUnanswered:
 
     def test_the_connection_goes_on(self) -> None:
         row = said("request-unanswered", talk().client(fetch("t", 0, 0)).wait(3 * SECOND).close())
-        assert "3.0 s" in (row.text or "")
+        assert "3.00 s" in (row.text or "")
 
     def test_not_when_the_capture_just_ends(self) -> None:
         assert look(talk().client(fetch("t", 0, 0))).codes == set()
 
     def test_a_late_answer(self) -> None:
         row = said("slow-exchange", talk().client(fetch("t", 0, 0)).wait(6 * SECOND).server(fetch_response()).close())
-        assert row.text == "FETCH of t was answered after 6.0 s."
+        assert row.text == "FETCH of t was answered after 6.00 s."
 
     def test_the_same_request_on_a_new_connection(self) -> None:
         first = talk().client(fetch("t", 0, 7)).close("server")

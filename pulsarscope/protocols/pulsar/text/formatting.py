@@ -66,14 +66,6 @@ def thousands(value: Any) -> str:
     return f"{value:,}" if type(value) is int else value_text(value)
 
 
-def duration(nanoseconds: int) -> str:
-    """Return a span of time in the unit that suits it: "1.5 ms", "30.0 s"."""
-    size = abs(nanoseconds)
-    if size < 1_000_000:
-        return f"{nanoseconds / 1e3:.0f} µs"
-    return f"{nanoseconds / 1e6:.1f} ms" if size < 1_000_000_000 else f"{nanoseconds / 1e9:.1f} s"
-
-
 def date(milliseconds: Any) -> str | None:
     """Return milliseconds since the epoch as a date in UTC; None when they are not a date."""
     if type(milliseconds) is not int or milliseconds <= 0:

@@ -9,7 +9,6 @@ from pulsarscope.protocols.pulsar.text.formatting import (
     NAME_CHARACTERS_MAX,
     clipped,
     date,
-    duration,
     error_message_text,
     error_text,
     host,
@@ -62,14 +61,6 @@ def test_a_name_is_shown_whole(name: str) -> None:
 
 def test_a_hostile_name_is_cut_with_its_length() -> None:
     assert clipped("x" * 5_000_000) == "x" * NAME_CHARACTERS_MAX + "… (5000000 characters)"
-
-
-@pytest.mark.parametrize(
-    ("nanoseconds", "text"),
-    [(0, "0 µs"), (1_500, "2 µs"), (999_000, "999 µs"), (1_500_000, "1.5 ms"), (2_000_000_000, "2.0 s"), (3_600_000_000_000, "3600.0 s")],
-)
-def test_durations(nanoseconds: int, text: str) -> None:
-    assert duration(nanoseconds) == text
 
 
 def test_quantities() -> None:

@@ -13,7 +13,7 @@ from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Han
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import entry_key
 
@@ -157,10 +157,6 @@ class ClockRule(ConnectionRule):
     frames: ClassVar[Handlers] = {"SEND": _send, "SEND_RECEIPT": _receipt, "MESSAGE": _message}
 
 
-def _seconds(offset_ns: int) -> str:
-    return f"{abs(offset_ns) / 1e9:.3f} s"
-
-
 def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report the offset of a broker's clock, from the times at which entries were sent, stamped by the broker, and delivered."""
     sent = {fact.values["entry"]: fact.where for fact in facts if fact.what == "sent"}
@@ -184,7 +180,7 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds:
         return
     names = [where.name for where in bound.frames]
     evidence = {"frames": names, "host": key, "offset_ns": bound.offset_ns, "entries": len(delivered)}
-    offset_text = f"at least {_seconds(bound.offset_ns)} {direction} the capture's"
+    offset_text = f"at least {duration(abs(bound.offset_ns))} {direction} the capture's"
     text = f"The clock of the broker {key} is {offset_text}: by its times in {plural(len(delivered), 'message')}."
     report("clock-skew", bound.frames[-1], text, evidence)
 
@@ -198,7 +194,7 @@ def evaluate_producers(key: str, facts: Sequence[Fact], report: ReportFinding, t
         closest = max(some, key=lambda fact: fact.values["offset"])  # a time that was written later is closer to the clock
         offset_ns, where = closest.values["offset"], closest.where
         alike = [fact for fact in some if (fact.values["offset"] > 0) == (offset_ns > 0)]
-        clock, offset = f"The clock of the producers at {key}", _seconds(offset_ns)
+        clock, offset = f"The clock of the producers at {key}", duration(abs(offset_ns))
         if offset_ns > 0:
             text = f"{clock} is at least {offset} ahead of the capture's"
         else:

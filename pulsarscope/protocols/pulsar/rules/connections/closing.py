@@ -11,13 +11,13 @@ from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand, Refusal
 from pulsarscope.protocols.pulsar.rules.connections.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing, port
+from pulsarscope.protocols.pulsar.text.formatting import host, listing, port
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
 CODES = table(

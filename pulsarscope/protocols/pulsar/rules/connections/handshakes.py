@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pulsarscope.dissect.rules import UNREAD, Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.model.utc import utc_seconds
 from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
@@ -131,9 +131,8 @@ def _judge_certificates(fact: Fact, known: dict[str, str], report: ReportFinding
         owner = f"The certificate of {'client' if side == 'client' else 'broker'} {known.get(f'{side}-certificate', '?')}"
         left = utc_seconds(ends) * 1_000_000_000 - fact.where.time
         if left < thresholds["certificate-expires-days"] * NANOSECONDS_A_DAY:
-            text = (
-                f"{owner} at {server} {'expired' if left < 0 else 'expires'} at {ends}, {_days(abs(left))} {'ago' if left < 0 else 'on'}."
-            )
+            state, when = ("expired", "before") if left < 0 else ("expires", "after")
+            text = f"{owner} at {server} {state} at {ends}, {duration(abs(left))} {when} this handshake."
             report("certificate-expires", fact.where, text, evidence | {"expires": ends})
     names = known.get("server-names", "").split(",")
     wanted = known.get("sni") or host(server).strip("[]")
@@ -142,10 +141,6 @@ def _judge_certificates(fact: Fact, known: dict[str, str], report: ReportFinding
     if names != [""] and refused and not any(_matches(name, wanted) for name in names):
         text = f"A client connected to {server} as {wanted}, and refused its certificate for {', '.join(names)}."
         report("tls-name-mismatch", fact.where, text, evidence | {"name": wanted, "names": names})
-
-
-def _days(nanoseconds: int) -> str:
-    return f"{nanoseconds / NANOSECONDS_A_DAY:.1f} days" if nanoseconds >= NANOSECONDS_A_DAY else f"{nanoseconds / 3.6e12:.1f} hours"
 
 
 def _matches(name: str, wanted: str) -> bool:

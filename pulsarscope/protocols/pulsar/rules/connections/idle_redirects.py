@@ -10,10 +10,11 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_addresses, may_be
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import CONNECTIONS, TRANSACTION, evaluate_idle
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
+from pulsarscope.protocols.pulsar.text.formatting import host, listing
 
 CODES = table(
     SESSION.note(

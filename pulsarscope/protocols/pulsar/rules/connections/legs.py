@@ -7,8 +7,7 @@ from typing import Any
 from pulsarscope.dissect.legs import Legs
 from pulsarscope.dissect.rules import Where
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.text import plural
-from pulsarscope.protocols.pulsar.text.formatting import duration
+from pulsarscope.model.text import duration, plural
 
 CODES = table(
     SESSION.note(

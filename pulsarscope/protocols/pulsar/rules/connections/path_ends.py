@@ -9,10 +9,11 @@ from pulsarscope.dissect.rules import OUTER, ConnectionRule, Fact, Handlers, Key
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.model.units import SECOND
 from pulsarscope.protocols.pulsar.rules.connections.reach import REACH, WANTED
-from pulsarscope.protocols.pulsar.text.formatting import duration, host
+from pulsarscope.protocols.pulsar.text.formatting import host
 
 CODES = table(
     SESSION.warning(

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.exchanges.schemas import has_none
-from pulsarscope.protocols.pulsar.text.formatting import duration, host
+from pulsarscope.protocols.pulsar.text.formatting import host
 
 CODES = table(
     SESSION.warning(

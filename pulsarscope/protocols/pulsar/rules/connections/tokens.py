@@ -12,11 +12,11 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.frame.tokens import shown_expiry
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
-from pulsarscope.protocols.pulsar.text.formatting import date, duration, error_text, host
+from pulsarscope.protocols.pulsar.text.formatting import date, error_text, host
 from pulsarscope.protocols.pulsar.waiting import NOWHERE
 
 CODES = table(

@@ -11,13 +11,13 @@ from pulsarscope.dissect.rules import Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import positions_of
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, answers_lost, may_lack, response_name
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import is_transaction_error
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, listing
+from pulsarscope.protocols.pulsar.text.formatting import error_text, listing
 
 CODES = table(
     SESSION.warning(

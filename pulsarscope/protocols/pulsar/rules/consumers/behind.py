@@ -8,11 +8,10 @@ import msgspec
 
 from pulsarscope.dissect.rules import RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.warning(

@@ -15,7 +15,7 @@ from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Wh
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.consumers.permit_state import PermitState
@@ -31,7 +31,7 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.partitions import emit_con
 from pulsarscope.protocols.pulsar.rules.subscriptions.positions import BEGAN, report_behind
 from pulsarscope.protocols.pulsar.rules.subscriptions.resting import Unsubscribed, emit_resting, note_delivery, note_flow, older_consumer
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import MISSING, STARVING
-from pulsarscope.protocols.pulsar.text.formatting import duration, host
+from pulsarscope.protocols.pulsar.text.formatting import host
 from pulsarscope.protocols.pulsar.topics import topic_of_ledger
 
 CODES = table(

@@ -13,10 +13,10 @@ from typing import Any
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
-from pulsarscope.protocols.pulsar.text.formatting import duration, listing
+from pulsarscope.protocols.pulsar.text.formatting import listing
 
 THRESHOLDS = (
     Threshold(

@@ -11,10 +11,9 @@ import msgspec
 from pulsarscope.dissect.rules import RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.records import FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
-from pulsarscope.protocols.pulsar.text.formatting import duration
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
 THRESHOLDS = (

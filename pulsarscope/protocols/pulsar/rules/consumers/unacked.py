@@ -12,7 +12,7 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of, positions_of
@@ -29,7 +29,7 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.failover import RELEASED, 
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING, OF_READERS
 from pulsarscope.protocols.pulsar.rules.subscriptions.subscription_limit import EMIT_STEP, UNACKED
 from pulsarscope.protocols.pulsar.rules.subscriptions.unknown_acks import Extent, UnknownAcks
-from pulsarscope.protocols.pulsar.text.formatting import duration, host
+from pulsarscope.protocols.pulsar.text.formatting import host
 
 CODES = table(
     SESSION.warning(

@@ -10,11 +10,11 @@ from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, R
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, latest_gap
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
-from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, host, listing
+from pulsarscope.protocols.pulsar.text.formatting import error_message_text, host, listing
 
 CODES = table(
     SESSION.warning(

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names, gap_note
 from pulsarscope.protocols.pulsar.rules.exchanges.holders import CONSUMERS, PRODUCERS, QUEUED
-from pulsarscope.protocols.pulsar.text.formatting import duration, host, listing
+from pulsarscope.protocols.pulsar.text.formatting import host, listing
 
 CODES = table(
     SESSION.error(

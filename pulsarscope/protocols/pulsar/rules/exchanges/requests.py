@@ -13,6 +13,7 @@ from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import gap_note, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.exchanges import departures, holders, lookups, schemas
@@ -228,7 +229,7 @@ class RequestRule(ConnectionRule):
         where = where_of(row)
         evidence = {"frames": [where.name, response_name(row)], "request": row.request, "latency_ns": latency_ns}
         evidence |= self._context.thresholds.evidence(limit)
-        self._context.report("slow-exchange", where, f"{_title(row)} was answered after {latency_ns / 1e9:.1f} s.", evidence)
+        self._context.report("slow-exchange", where, f"{_title(row)} was answered after {duration(latency_ns)}.", evidence)
 
     def _for_others(self) -> int:
         """Return how many nanoseconds longer a PRODUCER or SUBSCRIBE may take because others wait with it."""
@@ -266,7 +267,7 @@ class RequestRule(ConnectionRule):
             if row.closed == "open":
                 limit = "slow-exchange-lookup-seconds" if command in FROM_MEMORY else "request-unanswered-open-seconds"
             if waited > thresholds.ns(limit) + (self._for_others() if row.closed == "open" and command in _OPENING else 0):
-                rest = f"though the connection went on for {waited / 1e9:.1f} s{gap_note(lost=self._context.lost)}"
+                rest = f"though the connection went on for {duration(waited)}{gap_note(lost=self._context.lost)}"
                 text = f"{title} has no answer, {rest}."
                 evidence = {"frames": [where.name], "waited_ns": waited, **thresholds.evidence(limit)}
                 self._context.report("request-unanswered", where, text, evidence)

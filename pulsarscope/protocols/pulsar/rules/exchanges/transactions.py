@@ -12,10 +12,10 @@ from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Han
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, gap_note, may_lack, response_name
-from pulsarscope.protocols.pulsar.text.formatting import duration, error_message_text, error_text, host, listing
+from pulsarscope.protocols.pulsar.text.formatting import error_message_text, error_text, host, listing
 
 CODES = table(
     SESSION.warning(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import (
@@ -20,7 +20,7 @@ from pulsarscope.protocols.pulsar.rules.exchanges.departures import (
     is_moving,
 )
 from pulsarscope.protocols.pulsar.rules.exchanges.refusals import with_advice
-from pulsarscope.protocols.pulsar.text.formatting import duration, error_text, host, listing
+from pulsarscope.protocols.pulsar.text.formatting import error_text, host, listing
 
 CODES = table(
     SESSION.note(

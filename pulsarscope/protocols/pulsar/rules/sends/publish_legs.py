@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pulsarscope.dissect.rules import OUTER, Fact, KeyRule, ReportFinding
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.model.units import SECOND
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
-from pulsarscope.protocols.pulsar.text.formatting import duration
 
 PUBLISHES = "publishes"
 """Name of the key rule; its keys are windows."""

@@ -9,11 +9,10 @@ import msgspec
 
 from pulsarscope.dissect.rules import Where, where_of
 from pulsarscope.model.records import FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import percentile
-from pulsarscope.protocols.pulsar.text.formatting import duration
 
 JUMP = 100
 """Factor over the latency of another SEND of the producer that distinguishes a pause from a slow broker or link."""

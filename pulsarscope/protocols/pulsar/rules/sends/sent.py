@@ -12,10 +12,9 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import GAP_CODES, SESSION, TUNING, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample
-from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.warning(

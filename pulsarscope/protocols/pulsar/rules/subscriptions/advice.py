@@ -6,9 +6,9 @@ from typing import Any
 
 from pulsarscope.dissect.rules import RuleContext, Where
 from pulsarscope.model.findings import TUNING, table
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import Threshold
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     TUNING.note(

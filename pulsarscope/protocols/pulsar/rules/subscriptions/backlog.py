@@ -12,7 +12,7 @@ from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Han
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.replication import is_replicator
@@ -28,7 +28,7 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.spans import WITHHELD, eva
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING, PASSED, evaluate_dropped, evaluate_stuck
 from pulsarscope.protocols.pulsar.rules.subscriptions.uneven import evaluate_uneven
 from pulsarscope.protocols.pulsar.rules.subscriptions.unknown_acks import evaluate_unknown
-from pulsarscope.protocols.pulsar.text.formatting import duration, host
+from pulsarscope.protocols.pulsar.text.formatting import host
 
 CODES = table(
     SESSION.warning(

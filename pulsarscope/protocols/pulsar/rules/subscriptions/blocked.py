@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from pulsarscope.dissect.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import latest_seen
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import HOLDING
-from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.warning(

@@ -18,13 +18,13 @@ import msgspec
 from pulsarscope.dissect.rules import ColumnsHandlers, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, consumer_of, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import SHARED
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.text.formatting import duration
 from pulsarscope.protocols.pulsar.waiting import EarlyAcks
 
 CODES = table(

@@ -10,12 +10,11 @@ import msgspec
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.warning(

@@ -7,12 +7,12 @@ from typing import Any
 
 from pulsarscope.dissect.rules import Fact, ReportFinding, RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import answers_lost, latest_seen
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.rules.subscriptions.resting import OLDER
-from pulsarscope.protocols.pulsar.text.formatting import duration
 
 CODES = table(
     SESSION.note(

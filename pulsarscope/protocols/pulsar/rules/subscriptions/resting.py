@@ -13,12 +13,13 @@ from pulsarscope.dissect.rules import Fact, ReportFinding, RuleContext, Where, w
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.evidence import TYPICAL_ACKS, latest_seen, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_flows
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.text.formatting import duration, host
+from pulsarscope.protocols.pulsar.text.formatting import host
 
 RESTING, OLDER = "resting", "older"
 """Kinds of facts of a topic: where a consumer from before the capture stopped, and where it first got something."""

@@ -8,12 +8,11 @@ import msgspec
 
 from pulsarscope.dissect.rules import RuleContext, Where
 from pulsarscope.model.bounded_tables import remember
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
-from pulsarscope.protocols.pulsar.text.formatting import duration
 
 THRESHOLDS = (
     Threshold(

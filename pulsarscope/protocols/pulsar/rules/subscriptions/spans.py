@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 from pulsarscope.dissect.rules import Fact, ReportFinding, Where
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, latest_seen
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import HOLDING
-from pulsarscope.protocols.pulsar.text.formatting import duration
 
 THRESHOLDS = (
     Threshold(

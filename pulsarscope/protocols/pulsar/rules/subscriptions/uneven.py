@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pulsarscope.dissect.rules import Fact, ReportFinding
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, consumer_of, latest_seen
 from pulsarscope.protocols.pulsar.rules.subscriptions.spans import SPANS
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import HOLDING
-from pulsarscope.protocols.pulsar.text.formatting import duration
 
 THRESHOLDS = (
     Threshold(

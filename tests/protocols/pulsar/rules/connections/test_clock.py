@@ -38,7 +38,7 @@ def test_a_producer_whose_clock_is_ahead() -> None:
     assert (row.severity, row.packet) == (NOTE, 5)
     offset = {"offset_ns": 3_095 * MILLISECOND, "threshold": {"clock-skew-seconds": 0.5}}
     assert row.evidence == {"frames": ["0:5.1"], "host": "10.0.0.1", "sends": 3, "connections": ["0:1"], **offset}
-    assert "at least 3.095 s ahead" in row.text
+    assert "at least 3.10 s ahead" in row.text
 
 
 def test_a_producer_whose_clock_is_behind_or_that_held_its_messages() -> None:

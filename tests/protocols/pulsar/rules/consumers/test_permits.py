@@ -33,7 +33,7 @@ def test_a_client_that_never_gives_permits_starves_its_consumer(tmp_path: Path) 
     row, evidence = diagnosis.only("consumer-starved")
     assert (evidence["granted"], evidence["topic"], evidence["subscription"]) == (0, TOPIC, "s")
     assert diagnosis.commands(row) == ["SUCCESS"]
-    assert "granted no permits for 6.0 s" in (row.text or "")
+    assert "granted no permits for 6.00 s" in (row.text or "")
 
 
 def test_a_starving_consumer_is_seen_while_the_connection_lives(tmp_path: Path) -> None:

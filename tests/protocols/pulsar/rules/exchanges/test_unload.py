@@ -38,7 +38,7 @@ def test_a_real_unload_recovers_and_is_a_note() -> None:
     rows = findings_in("unload-terminate.pcap")
     text, evidence = only(rows, "topic-unloaded")
     assert "closed producer prod-1, consumer cons-1 of s of persistent://public/default/unload-t-18 within 0 µs" in text
-    assert text.endswith("all came back, the last after 120.5 ms.")
+    assert text.endswith("all came back, the last after 120 ms.")
     assert evidence["frames"] == ["0:50.1", "0:50.2", "0:60.1", "0:58.1"]
     assert evidence["recovered_ns"] == {"producer prod-1": 120_519_000, "consumer cons-1 of s": 119_855_000}
     assert [row.severity for row in with_code(rows, "topic-unloaded")] == [NOTE]
@@ -78,7 +78,7 @@ def test_clients_that_come_back_on_another_connection(tmp_path: Path) -> None:
     new.client(producer(epoch=1)).server(created()).client(subscribe()).server(success(2))
     rows = findings_of(tmp_path, old, new)
     text, evidence = only(rows, "topic-unloaded")
-    assert f"and sent them to {OTHER}; all came back, the last after 2.0 s." in text
+    assert f"and sent them to {OTHER}; all came back, the last after 2.00 s." in text
     assert evidence["frames"] == ["0:10.1", "0:10.2", "0:17.1", "0:19.1"]
     assert problem_codes(rows) == []
 
@@ -192,7 +192,7 @@ def test_a_migration_names_where_to(tmp_path: Path) -> None:
     )
     rows = findings_of(tmp_path, talk, new)
     text, _ = only(rows, "topic-migrated")
-    assert f"sent them to {OTHER}; all came back, the last after 1.0 s." in text
+    assert f"sent them to {OTHER}; all came back, the last after 1.00 s." in text
     assert with_code(rows, "topic-unloaded") == []
     assert problem_codes(rows) == []
 
@@ -206,7 +206,7 @@ def test_a_backlog_over_quota_refuses_producers(name: str, tmp_path: Path) -> No
     rows = findings_of(tmp_path, talk)
     text, evidence = only(rows, "quota-exceeded")
     assert text == (
-        f"Topic {TOPIC} refused producer p, producer q, because the backlog quota is exceeded: 4 attempts within 3.0 s with {name}: full."
+        f"Topic {TOPIC} refused producer p, producer q, because the backlog quota is exceeded: 4 attempts within 3.00 s with {name}: full."
     )
     assert (evidence["count"], evidence["frames"][:2]) == (4, ["0:11.1", "0:12.1"])
     assert [row.code for row in rows] == ["quota-exceeded"]

@@ -124,7 +124,7 @@ def test_the_broker_that_stops_reading_is_named_beside_it() -> None:
     other.evidence = {"direction": 0, "count": 70, "closed_ns": 5}
     talk.close("0:1", shut, other)
     (row,) = talk.end()
-    assert "the broker closed its window for 9.0 s" in (row.text or "")
+    assert "the broker closed its window for 9.00 s" in (row.text or "")
     assert row.evidence is not None
     assert (row.evidence["zero_windows"], row.evidence["window_closed_ns"]) == (2, 9 * SECOND)
 
