@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.analysis.coverage import Coverage, Unjudged
@@ -23,6 +23,9 @@ _NONE_KNOWN = KnownIssues()
 PLACES_MAX = 20
 """Names of frames kept for findings with the same text."""
 
+_PLACE_NOUNS = ("Bytes", "Connection")
+"""First words of texts that say nothing more than the place behind them."""
+
 TROUBLED_CONNECTIONS_MAX = 100_000
 """Names of connections with an error or a warning in a diagnosis, about 12 MB; beyond that their number is a lower bound."""
 
@@ -39,6 +42,8 @@ class Symptom:
         self.meaning = "" if code is None else code.meaning
         self.to_act = None if code is None else code.to_act
         self.hint = row.hint
+        self.text = cut(row.text)
+        """Text of the first finding, with its place."""
         self.count = 0
         self.first: int | None = None
         """Time of the first finding, nanoseconds since the epoch; None when none has a time."""
@@ -73,7 +78,8 @@ class Symptom:
 
     def _sample(self, row: FindingRow) -> None:
         """Keep one finding of each text, with the places of all that have it."""
-        text, places = cut(row.text), places_of(row)
+        places = places_of(row)
+        text = cut(_without_place(row.text, places[:1]))
         for sample in self.samples:
             if sample["text"] == text:
                 sample["count"] += 1
@@ -82,6 +88,15 @@ class Symptom:
         if len(self.samples) < DIAGNOSIS_SAMPLES_MAX:
             sample = {"time": row.time, "connection": row.connection, "places": places, "text": text}
             self.samples.append({"count": 1, **sample, "evidence": shorten(row.evidence or {})})
+
+
+def _without_place(text: str | None, names: Sequence[str]) -> str | None:
+    """Return the text of a finding that begins with its place ("SEND 0:22.1: …") without the name of the place, which stands beside it."""
+    for name in names:
+        noun, is_named, rest = (text or "").partition(f" {name}: ")
+        if is_named and " " not in noun:
+            return f"{rest[:1].upper()}{rest[1:]}" if noun in _PLACE_NOUNS else f"{noun}: {rest}"
+    return text
 
 
 def _remember(names: dict[str, None], name: str | None) -> None:

@@ -290,7 +290,7 @@ def test_weak_evidence_makes_a_note_that_says_what_is_missing(tmp_path: Path) ->
     row, evidence = diagnose(tmp_path, talk, publishing(51, 20 * MILLISECOND, until=2 * SECOND + 200 * MILLISECOND)).only(UNDECIDED)
     assert row.severity == "note"
     assert evidence["rest_ns"] < 3 * SECOND
-    assert "a longer capture would show" in (row.text or "")
+    assert "A longer capture would show" in (row.hint or "")
 
 
 @pytest.mark.parametrize(("length", "got", "acks"), [*product((2, 3, 3.8), (6, 60), (0,)), (4, 60, 3), (9, 60, 3)])

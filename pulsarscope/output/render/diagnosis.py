@@ -8,6 +8,7 @@ from typing import Any
 
 from pulsarscope.analysis.diagnosis import PLACES_MAX, Diagnosis, Symptom
 from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.model.connection_name import first_packet
 from pulsarscope.model.findings import ERROR, NOTE, SESSION, TUNING, WARNING
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
@@ -34,7 +35,7 @@ def cause(diagnosis: Diagnosis) -> str:
     symptom = diagnosis.cause()
     if symptom is None:
         return ""
-    return f"{symptom.samples[0]['text']}{f' Who must act: {symptom.to_act}.' if symptom.to_act else ''}"
+    return f"{symptom.text}{f' Who must act: {symptom.to_act}.' if symptom.to_act else ''}"
 
 
 def state(diagnosis: Diagnosis, packets: int, *, filtered: bool = False) -> str:
@@ -164,12 +165,15 @@ def _symptom(report: TextReport, diagnosis: Diagnosis, symptom: Symptom) -> None
     report.paragraph(escape(symptom.meaning), 2)
     for noun, names in (
         ("topic", [report.short_topic(name) for name in symptom.topics]),
-        ("connection", [report.connection(name) for name in symptom.connections]),
+        (
+            "connection",
+            [report.connection(name) for name in sorted(symptom.connections, key=_order)],
+        ),
     ):
         if len(names) > 1 or (names and noun == "topic"):
             report.paragraph(_listed(noun, names), 4, hang=2)
     for sample in symptom.samples[:SHOWN_SAMPLES]:
-        report.paragraph(f"{report.symbols.dot} {_sample_text(report, sample)}", 4, hang=2)
+        report.paragraph(f"{report.symbols.dot} {_sample_text(report, sample, symptom.count)}", 4, hang=2)
     hidden = symptom.count - sum(sample["count"] for sample in symptom.samples[:SHOWN_SAMPLES])
     if hidden:
         report.paragraph(f"{report.symbols.dot} and {hidden:,} more", 4, look.dim)
@@ -180,13 +184,20 @@ def _symptom(report: TextReport, diagnosis: Diagnosis, symptom: Symptom) -> None
         report.paragraph(escape(text), 2, hang=2)
     for other, cause in diagnosis.explanations().items():
         if cause is symptom:
-            report.paragraph(f"Explains {escape(other.code)} ({other.count:,}): {_sample_text(report, other.samples[0])}", 2, hang=2)
+            shown = _sample_text(report, other.samples[0], other.count)
+            report.paragraph(f"Explains {escape(other.code)} ({other.count:,}): {shown}", 2, hang=2)
     if symptom.hint:
         report.paragraph(f"Try: {escape(symptom.hint)}", 2, look.heading if symptom.severity == ERROR else "", hang=5)
 
 
-def _sample_text(report: TextReport, sample: ReportRecord) -> str:
-    again = f" ({sample['count']:,} times)" if sample["count"] > 1 else ""
+def _order(connection: str) -> tuple[int, str, int]:
+    file = connection.rpartition(":")[0]
+    return len(file), file, first_packet(connection)
+
+
+def _sample_text(report: TextReport, sample: ReportRecord, count: int) -> str:
+    """Return the text of a sample with its places, and how often it came, unless all findings of its kind have its text."""
+    again = f" ({sample['count']:,} times)" if 1 < sample["count"] < count else ""
     return f"{_places(report, sample['places'])}{report.finding_text(sample['text'])}{again}"
 
 

@@ -136,7 +136,28 @@ def test_a_group_says_what_happened_where_why_it_matters_and_what_to_try() -> No
 
 def test_findings_that_say_the_same_are_one_line() -> None:
     some = [rows.finding(packet=packet) for packet in range(1, 7)]
-    assert "· at 1.1, 2.1, 3.1, 4.1 and 2 more: CRC32-C is 11111111, computed e3069283. (6 times)" in shown(*some, width=120)
+    line = "· at 1.1, 2.1, 3.1, 4.1 and 2 more: CRC32-C is 11111111, computed e3069283."
+    assert f"{line}\n" in shown(*some, width=120)  # the head of the group says how often
+    assert f"{line} (6 times)\n" in shown(*some, rows.finding(text="Another."), width=120)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("SEND 0:{}.1: CRC32-C is bad.", "· at 1.1, 2.1: SEND: CRC32-C is bad.\n"),
+        ("Bytes 0:{}.1: 8 bytes are not framed.", "· at 1.1, 2.1: 8 bytes are not framed.\n"),
+        ("The SEND 0:{}.1: it is late.", "· at 1.1: The SEND 1.1: it is late.\n"),
+    ],
+)
+def test_a_place_that_stands_before_a_text_is_not_in_it(text: str, line: str) -> None:
+    found = shown(*(rows.finding(packet=packet, text=text.format(packet)) for packet in (1, 2)), width=120)
+    assert line in found
+    assert text.format("1").replace("0:1", "1") in found.partition("\n\n")[0], "the verdict has no other place"
+
+
+def test_connections_are_listed_in_the_order_in_which_they_began() -> None:
+    found = rows.finding(connection="0:113", evidence={"connections": ["0:2", "0:24"]})
+    assert "3 connections: #2, #24, #113\n" in shown(found)
 
 
 def test_what_a_finding_explains_stands_below_it_in_one_paragraph() -> None:

@@ -133,10 +133,20 @@ def error_text(error: Any, message: str | None) -> str:
     return f"{error}: {text}" if text else str(error)
 
 
-def listing(names: Sequence[str], separator: str = ", ") -> str:
-    """Return the first names, and how many more there are."""
+def listing(names: Sequence[str], separator: str = ", ", last: str = " and ") -> str:
+    """Return the first names, and behind `last` how many more there are, or the last one."""
     more = len(names) - LISTING_MAX
-    return separator.join(names[:LISTING_MAX]) + (f" and {more:,} more" if more > 0 else "")
+    shown = names if more <= 0 else [*names[:LISTING_MAX], f"{more:,} more"]
+    return last.join(filter(None, (separator.join(shown[:-1]), *shown[-1:])))
+
+
+def nouns_text(names: Sequence[str]) -> str:
+    """Return names that begin with a noun with each noun once: "producers p and q and consumer c"."""
+    by_noun: dict[str, list[str]] = {}
+    for name in names:
+        noun, _, rest = name.partition(" ")
+        by_noun.setdefault(noun, []).append(rest)
+    return listing([f"{noun}{'s' if len(rests) > 1 else ''} {listing(rests)}" for noun, rests in by_noun.items()])
 
 
 def names_text(values: Any, singular: str, plural: str) -> str:

@@ -15,6 +15,7 @@ from pulsarscope.protocols.pulsar.text.formatting import (
     listing,
     message_id_text,
     names_text,
+    nouns_text,
     topic_text,
     value_text,
 )
@@ -68,8 +69,14 @@ def test_quantities() -> None:
 
 
 def test_a_listing_ends_after_ten_names() -> None:
-    assert listing(["a", "b"]) == "a, b"
-    assert listing([str(number) for number in range(12)], " → ").endswith("8 → 9 and 2 more")
+    assert [listing([*"abc"[:count]]) for count in range(4)] == ["", "a", "a and b", "a, b and c"]
+    assert listing([str(number) for number in range(12)]).endswith("8, 9 and 2 more")
+    assert listing(["a", "b", "c"], " → ", " → ") == "a → b → c"
+
+
+def test_a_noun_stands_once_before_its_names() -> None:
+    assert nouns_text(["producer p"]) == "producer p"
+    assert nouns_text(["producer p", "consumer c of s", "producer q"]) == "producers p and q and consumer c of s"
 
 
 @pytest.mark.parametrize(("endpoint", "name"), [("10.0.0.1:6650", "10.0.0.1"), ("[fe80::1]:6650", "[fe80::1]")])

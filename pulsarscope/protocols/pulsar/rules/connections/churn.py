@@ -381,8 +381,7 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
     lived = max(fact.values["lifetime"] for fact in short)
     text = (
         f"{client} opened and closed {plural(len(short), 'connection')} to {server} in {duration(span)}; none lived longer than "
-        f"{duration(lived)}, and on none did it send more than {plural(max(map(_most_frames, short)), 'frame')}"
-        f"{'' if decided else '; a longer capture would show whether it goes on'}."
+        f"{duration(lived)}, and on none did it send more than {plural(max(map(_most_frames, short)), 'frame')}."
     )
     evidence = {
         "frames": frame_names(fact.values["frame"] for fact in short),

@@ -306,10 +306,11 @@ class ClosingRule(ConnectionRule):
         has_open = (older or bool(self._open)) and (by_broker or cause is not None)
         if not (self._unanswered or malformed or has_open):
             return
-        leftovers = [plural(times, command) + " unanswered" for command, times in (self._unanswered or {}).items()]
+        unanswered = [plural(times, command) for command, times in (self._unanswered or {}).items()]
+        leftovers = [f"{listing(unanswered)} unanswered"] if unanswered else []
         if has_open:
             leftovers.append(f"{listing([*self._open.values()]) or 'a producer or consumer from before the capture'} open")
-        details = [f"leaving {', '.join(leftovers)}"] if leftovers else []
+        details = [f"leaving {listing(leftovers)}"] if leftovers else []
         details += [f"after the frame {malformed} that it could not read"] if malformed else []
         if cause is not None:
             details.append(f"after {cause.error} ({cause.frame})")
@@ -325,9 +326,10 @@ class ClosingRule(ConnectionRule):
             before.append(server.where)
             last = max(before, key=lambda place: place.time)
         idle = max(closed - last.time, 0)
+        after = f"{duration(idle)} after" if idle else "right after"
         text = (
             f"The {'broker' if by_broker else 'client'} closed the connection with a {how.upper()} "
-            f"{duration(idle)} after the last frame, {', '.join(details)}; the client's last command was {latest[CLIENT]}, "
+            f"{after} the last frame, {', '.join(details)}; the client's last command was {latest[CLIENT]}, "
             f"the broker's {latest[SERVER]}{gap_note(lost=self._context.lost)}."
         )
         evidence = {

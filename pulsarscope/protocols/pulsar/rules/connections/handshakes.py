@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pulsarscope.dissect.rules import UNREAD, Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
-from pulsarscope.model.text import duration, plural
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.model.utc import utc_seconds
 from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
@@ -151,7 +151,7 @@ def _matches(name: str, wanted: str) -> bool:
 
 def _report_failed(client: str, server: str, reason: str, times: Sequence[Fact], report: ReportFinding) -> None:
     first = times[0]
-    number = f"{plural(len(times), 'TLS handshake')} of client {client} with {server} failed"
+    number = "The TLS handshake" if len(times) == 1 else f"{len(times):,} TLS handshakes"
     evidence = {
         "connections": [fact.where.connection for fact in times[:DIAGNOSIS_NAMES_MAX]],
         "server": server,
@@ -159,4 +159,4 @@ def _report_failed(client: str, server: str, reason: str, times: Sequence[Fact],
         "reason": reason,
         "tls": first.values["tls"],
     }
-    report("tls-handshake-failed", first.where, f"{number}: {reason}.", evidence)
+    report("tls-handshake-failed", first.where, f"{number} of client {client} with {server} failed: {reason}.", evidence)

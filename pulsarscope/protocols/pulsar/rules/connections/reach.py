@@ -275,12 +275,11 @@ def _report_unreachable(
     kinds = list(dict.fromkeys(_failure(fact) or "" for fact in failures))
     worked = any(fact.values["server"] == server for fact in spoken)
     span = last.values["end"] - first.where.time
-    topic = f" of {source.values['topic']}" if source.values["topic"] else ""
+    topic = f" for {source.values['topic']}" if source.values["topic"] else ""
     text = (
         f"The broker {source.values['asked']} sent client {client} to {address}{topic} with {source.values['command']} "
         f"({source.where.name}), but {plural(len(failures), 'connection')} to {server} within {duration(span)} "
-        f"{'was' if len(failures) == 1 else 'were'} {' or '.join(kinds)}{', after it had worked' if worked else ''}"
-        f"{'; a longer capture would show whether it goes on' if code == 'broker-undecided' else ''}."
+        f"{'was' if len(failures) == 1 else 'were'} {' or '.join(kinds)}{', after it had worked' if worked else ''}."
     )
     evidence = {
         "frames": frame_names(fact.where.name for fact in (source, *advertised)),

@@ -180,7 +180,7 @@ def report_skipped(context: RuleContext, consumer: ConsumerState, hole: Hole, no
     ):
         return
     text = f"{hole.text(consumer)} {later:,} later entries and lets none "
-    text += f"wait for more than {duration(turn)}; a longer capture would show whether it comes back to it."
+    text += f"wait for more than {duration(turn)}."
     evidence = {"frames": [where.name], **consumer.evidence, "age_ns": age, "later_acknowledged": later, "act": "client"}
     decided = thresholds.evidence("consumer-undecided-hole-turns", "ack-hole-later")
     context.report("consumer-undecided", where, text, evidence | decided)

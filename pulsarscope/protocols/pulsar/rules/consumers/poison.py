@@ -89,7 +89,6 @@ def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thre
         **thresholds.evidence(*("redelivery-storm-lives", "redelivery-storm-passed-over") if enough else ("consumer-undecided-lives",)),
     }
     if not enough:
-        text = f"{text[:-1]}; a longer capture would show whether it goes on."
         report("consumer-undecided", last.where, text, evidence)
         return
     report("redelivery-storm", last.where, text, evidence)

@@ -357,7 +357,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             **self.context.thresholds.evidence("consumer-undecided-redeliveries"),
         }
         where = consumer.highest_at or self.context.last
-        rest = "; a longer capture would show whether it goes on" if self.open else " before it ended"
+        rest = "" if self.open else " before it ended"
         self.context.report("consumer-undecided", where, f"{text}{rest}.", evidence)
 
     def _report_most(self, consumer: RedeliveryState) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.text import duration, plural
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names, gap_note
 from pulsarscope.protocols.pulsar.rules.exchanges.holders import CONSUMERS, PRODUCERS, QUEUED
@@ -236,10 +236,10 @@ def _report_waiting(topic: str, queued: Fact, tenures: Sequence[Tenure], report:
 
 def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: ReportFinding) -> None:
     values = winner.values
-    names = listing([f"{tenure.title('producer')}, which had it for {duration(tenure.held_ns(values['answered']))}" for tenure in losers])
+    held = [f"{tenure.title('producer')}, which had it for {duration(tenure.held_ns(values['answered']))}" for tenure in losers]
     name = values["name"] or "without a name"
     producer = f"Producer {name} (ExclusiveWithFencing) of {values['client']}"
-    text = f"{producer} took topic {topic} from {plural(len(losers), 'producer')}: {names}."
+    text = f"{producer} took topic {topic} from {listing(held, '; ', '; ')}."
     evidence = {
         "frames": frame_names([winner.where.name, values["response"], *(tenure.where.name for tenure in losers)]),
         "topic": topic,

@@ -366,7 +366,7 @@ def evaluate_idle(facts: Sequence[Fact], end: int, report: ReportFinding, thresh
         count = sum(part.values["count"] for part in parts)
         on_topics = f" on {listing(topics)}" if topics else ""
         text = f"Transaction {transaction}{on_topics} has no END_TXN after {duration(age)}, and no step for the last {duration(rest)}: "
-        text += f"its {plural(count, 'step')} stay without effect, and consumers wait behind it."
+        text += f"its {plural(count, 'step')} stay without effect."
         frames = [begun.name, *(frame for part in parts for frame in part.values["frames"])]
         evidence = {"frames": frame_names(frames), "txn": transaction, "topic": next(iter(topics), None)}
         evidence |= {"age_ns": age, "rest_ns": rest, "ttl_ns": values["ttl"], "closed_by": None}

@@ -9,7 +9,7 @@ from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import (
     AGAIN,
     BROKERS,
@@ -20,7 +20,7 @@ from pulsarscope.protocols.pulsar.rules.exchanges.departures import (
     is_moving,
 )
 from pulsarscope.protocols.pulsar.rules.exchanges.refusals import with_advice
-from pulsarscope.protocols.pulsar.text.formatting import error_text, host, listing
+from pulsarscope.protocols.pulsar.text.formatting import error_text, host, listing, nouns_text
 
 CODES = table(
     SESSION.note(
@@ -112,19 +112,16 @@ class Outcome(NamedTuple):
 
 def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report refusals, the end of a terminated topic, and each burst of closed clients."""
-    for code, reason, errors in (
-        ("quota-exceeded", "the backlog quota is exceeded", QUOTA_ERRORS),
-        ("topic-terminated", "the topic is terminated", TERMINATED_ERRORS),
-    ):
+    for code, errors in (("quota-exceeded", QUOTA_ERRORS), ("topic-terminated", TERMINATED_ERRORS)):
         refused = [fact for fact in facts if fact.what == "refused" and fact.values["error"] in errors]
         if refused:
-            _report_refused(code, reason, topic, refused, report)
+            _report_refused(code, topic, refused, report)
     _report_unserved(topic, facts, report)
     ended = [fact for fact in facts if fact.what == "end"]
     if ended:
         names = sorted(name for _, name in {_client(fact) for fact in ended})
         evidence = {"frames": frame_names(fact.where.name for fact in ended), "topic": topic, "count": len(names)}
-        text = f"{plural(len(names), 'consumer')} reached the end of topic {topic}: {listing(names)}."
+        text = f"{capitalized(nouns_text(names))} reached the end of topic {topic}."
         report("end-of-topic", ended[0].where, text, evidence)
     for burst in _departures(facts, thresholds):
         reset = _sign_of_reset(burst, facts, thresholds.ns("unload-burst-seconds"))
@@ -183,12 +180,12 @@ def _client(fact: Fact) -> tuple[str, str]:
     return host(fact.values["client"]), fact.values["name"]
 
 
-def _report_refused(code: str, reason: str, topic: str, refused: Sequence[Fact], report: ReportFinding) -> None:
+def _report_refused(code: str, topic: str, refused: Sequence[Fact], report: ReportFinding) -> None:
     first = refused[0]
-    names = listing(list(dict.fromkeys(fact.values["name"] for fact in refused)))
+    names = nouns_text(list(dict.fromkeys(fact.values["name"] for fact in refused)))
     span = duration(refused[-1].where.time - first.where.time)
-    attempts = f"{plural(len(refused), 'attempt')} within {span}" if len(refused) > 1 else "1 attempt"
-    text = f"Topic {topic} refused {names}, because {reason}: {attempts} with {error_text(first.values['error'], first.values['message'])}."
+    times = f" {len(refused):,} times within {span}" if len(refused) > 1 else ""
+    text = f"Topic {topic} refused {names}{times} with {error_text(first.values['error'], first.values['message'])}."
     evidence = {
         "frames": frame_names(name for fact in refused for name in (fact.where.name, fact.values["frame"])),
         "topic": topic,
@@ -234,8 +231,8 @@ def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], 
     not_ready = sum(
         fact.what == "refused" and fact.values["error"] == "ServiceNotReady" and fact.where.time >= first.where.time for fact in facts
     )
-    text = f"The broker closed {listing([name for _, name in clients])} of {topic}"
-    if len(clients) > 1:
+    text = f"The broker closed {nouns_text([name for _, name in clients])} on {topic}"
+    if span:
         text += f" within {duration(span)}"
     if urls:
         text += f" and sent {'them' if len(clients) > 1 else 'it'} to {listing(urls)}"
@@ -263,12 +260,15 @@ def _recovery_text(outcomes: dict[tuple[str, str], Outcome]) -> str:
         number = "all" if len(recovered) == len(outcomes) else f"{len(recovered)} of {len(outcomes)}"
         text += "; it came back after" if len(outcomes) == 1 else f"; {number} came back, the last after"
         text += f" {duration(max(recovered))}"
-    missing = [
-        f"{name} ({f'refused with {outcome.error}' if outcome.error else 'not seen to ask'})"
-        for (_, name), outcome in outcomes.items()
-        if outcome.recovered_ns is None
-    ]
-    return f"{text}; not seen to come back: {listing(missing)}" if missing else text
+    missing: dict[str | None, list[str]] = {}
+    for (_, name), outcome in outcomes.items():
+        if outcome.recovered_ns is None:
+            missing.setdefault(outcome.error, []).append(name)
+    for error, names in missing.items():
+        who = ("it" if len(outcomes) == 1 else "all") if len(names) == len(outcomes) else nouns_text(names)
+        verb = "was" if len(names) == 1 else "were"
+        text += f"; {who} {verb} refused with {error}" if error else f"; {who} {verb} not seen to come back"
+    return text
 
 
 def _outcome(client: tuple[str, str], closed: Fact, facts: Sequence[Fact], until: int) -> Outcome:

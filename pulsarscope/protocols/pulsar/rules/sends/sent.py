@@ -14,7 +14,7 @@ from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, capitalized
 
 CODES = table(
     SESSION.warning(
@@ -287,7 +287,8 @@ class SentForm:
         saved = 100 * (compressed.before - compressed.after)
         if compressed.entries < limits["compression-useless-entries"] or saved > limits["compression-useless-percent"] * compressed.before:
             return
-        text = f"{compressed.title} compressed {compressed.entries:,} entries with {compressed.codec}, from {compressed.before:,} "
+        title, codec = capitalized(compressed.title), compressed.codec
+        text = f"{title} compressed {compressed.entries:,} entries with {codec}, from {compressed.before:,} "
         evidence: dict[str, Any] = {
             "frames": [compressed.where.name],
             "topic": compressed.topic,

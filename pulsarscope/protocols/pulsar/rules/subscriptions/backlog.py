@@ -248,7 +248,7 @@ def _report_silent(topic: str, waiting: Fact, due: Fact, report: ReportFinding) 
     text += f", but the broker sent nothing for {duration(silence)}"
     if values["entry_permits"] <= 0:
         text += f"; counted by whole entries, as old brokers do, {values['entry_permits']} permits are left"
-    text += "; the capture lacks bytes of this connection." if values["lost"] else ": the broker has to act."
+    text += "; the capture lacks bytes of this connection." if values["lost"] else "."
     evidence = {
         "frames": [where.name, due.where.name],
         "consumer_id": values["consumer_id"],

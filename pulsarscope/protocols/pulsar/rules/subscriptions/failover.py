@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 from pulsarscope.dissect.rules import Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
-from pulsarscope.model.text import duration, plural
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, consumer_of, frame_names
@@ -236,8 +236,10 @@ def _evaluate_deliveries(facts: Sequence[Fact], report: ReportFinding) -> None:
     if both:
         before, after = both[0]
         values, (ledger, entry) = after.values, after.values["oldest"]
-        text = f"{values['name']} of subscription {values['subscription']} on {values['topic']} became active and got {ledger}:{entry}, "
-        text += f"which {before.values['name']} still held; this happened {plural(len(both), 'time')}."
+        text = f"Consumer {values['name']} of subscription {values['subscription']} on {values['topic']} became active and got "
+        text += (
+            f"{ledger}:{entry}, which {before.values['name']} still held{f'; this happened {len(both):,} times' if len(both) > 1 else ''}."
+        )
         evidence = {
             "frames": frame_names(fact.where.name for pair in both for fact in pair),
             "topic": values["topic"],

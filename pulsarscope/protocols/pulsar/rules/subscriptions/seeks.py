@@ -199,7 +199,7 @@ class Replays:
             return
         (ledger, entry), times = replay.oldest, plural(replay.count, "time")
         done = "acknowledged messages meanwhile" if deciding is _IN_ALL else "acknowledged nothing"
-        text = f"The client of {consumer.title} sought back {times} within {duration(where.time - first.time)} and {done}: "
+        text = f"{consumer.title} sought back {times} within {duration(where.time - first.time)} and {done}: "
         text += f"{plural(replay.again, 'time')} it got again what it had got before, at last {ledger}:{entry}."
         evidence: dict[str, Any] = {
             "frames": frame_names([where.name, *(seek.name for seek in replay.seeks)]),

@@ -162,7 +162,7 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
         if consumer not in decided:
             evidence = _evidence(fact, rest, None, thresholds, "consumer-undecided-seconds")
             where = fact.where._replace(time=fact.values["since"])
-            report("consumer-undecided", where, f"{text[:-1]}; a longer capture would show whether it goes on.", evidence)
+            report("consumer-undecided", where, text, evidence)
 
 
 def _is_done(values: dict[str, Any], rest: int, until: int, count: int, thresholds: Thresholds) -> bool:

@@ -19,7 +19,7 @@ CLOSE = close_producer(1, 9)
 def test_a_broker_that_drops_a_fenced_producer() -> None:
     rows = findings_in("java-errors.pcap")
     text, evidence = only(rows, "connection-closed-by-broker")
-    assert "with a FIN 1.01 ms after the last frame, leaving 1 SEND unanswered, producer am-wait open" in text
+    assert "with a FIN 1.01 ms after the last frame, leaving 1 SEND unanswered and producer am-wait open" in text
     assert "the client's last command was SEND (0:111.1), the broker's SEND_RECEIPT (0:102.1)" in text
     assert evidence["unanswered"] == {"SEND": 1}
     assert with_code(rows, "connection-closed-by-broker")[0].severity == WARNING

@@ -25,7 +25,7 @@ def test_no_real_client_goes_back(capture: str) -> None:
 def test_a_message_that_was_not_sent_before_is_perhaps_lost(tmp_path: Path) -> None:
     rows = findings_of(tmp_path, *dropped_at_once())
     text, evidence = only(rows, "message-duplicate-dropped")
-    assert "the broker dropped 2 of 3 SENDs as duplicates that were not seen to wait for a receipt, sequence id 5, 6" in text
+    assert "the broker dropped 2 of 3 SENDs as duplicates that were not seen to wait for a receipt, sequence id 5 and 6" in text
     assert (evidence["count"], evidence["stored"], evidence["frames"]) == (2, 10, ["0:9.1", "0:11.1"])
     text, evidence = only(rows, "sequence-regression")
     assert "begins with sequence id 5, though the broker has stored up to 10" in text
