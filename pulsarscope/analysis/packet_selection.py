@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from pulsarscope.model.byte_ranges import ByteRanges, Ranges
+from pulsarscope.model.byte_ranges import NO_RANGES, ByteRanges
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.frame_name import FrameName
 from pulsarscope.model.limits import EXTRACT_FINDINGS_MAX, EXTRACT_NAMED_FRAMES_MAX
@@ -229,9 +229,22 @@ class PacketSelection:
     def resolve(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None = None) -> None:
         """Take the place of a frame if it is selected. Arguments as for `select`."""
         named = self._is_named(row.file or 0, (row.packet or 0) << _SUB_BITS | (row.sub or 0))
-        opens = self._opening is not None and row.command in self._opening and row.connection in self._connections
-        if named or opens or row.connection in self._complete_connections:
+        if named or (row.connection in self._connections and self._opens(row)) or row.connection in self._complete_connections:
             self._add(row, endpoints, places)
+
+    def resolve_columns(self, ordered: Any, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces) -> list[Any]:
+        """Take the places of the selected ones among frames in columns; return the rows to `resolve`, those of other frames among them."""
+        names = {file: array("q", self._sorted_names(file)).tobytes() for file in self._names}
+        tests: list[Any] = [("frames", names, _SUB_BITS), ("connections", self._complete_connections)]
+        if self._opening is not None:
+            tests.append(("and", [("connections", self._connections), ("command", self._opens)]))
+        chosen, _ = ordered.matching(("or", tests))
+        in_columns = self.select_columns(ordered.chosen(chosen), endpoints, places)
+        rows: list[Any] = ordered.others() if in_columns else ordered.all()
+        return rows
+
+    def _opens(self, row: FrameRow) -> bool:
+        return self._opening is not None and row.command in self._opening
 
     def _add_name(self, file: int | None, packet: int | None, sub: int | None) -> None:
         if file is not None and packet is not None:
@@ -239,13 +252,15 @@ class PacketSelection:
             self._sorted = False
 
     def _is_named(self, file: int, name: int) -> bool:
-        if not self._sorted:
-            self._names = {each: array("q", sorted(set(names))) for each, names in self._names.items()}
-            self._sorted = True
-        if (names := self._names.get(file)) is None:
-            return False
+        names = self._sorted_names(file)
         at = bisect_left(names, name)
         return at < len(names) and names[at] == name
+
+    def _sorted_names(self, file: int) -> Sequence[int]:
+        if not self._sorted:
+            self._names = {each: array("q", sorted(names)) for each, names in self._names.items()}
+            self._sorted = True
+        return self._names.get(file, ())
 
     def _add(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None) -> None:
         frames = self._stream(row.connection, endpoints, places, client=row.direction == CLIENT)
@@ -285,21 +300,26 @@ class PacketSelection:
             bool(self._names) or connection in self._complete_connections or connection in self._connections or connection in self._streams
         )
 
-    def ranges(self) -> Ranges | None:
-        """Return the ranges of streams whose bytes select packets; None when other packets are selected, too.
+    def ranges(self, connection: str, source: str) -> ByteRanges | None:
+        """Return the ranges of the stream of a sender whose packets are selected, if there are some: a `model.byte_ranges.Ranges`.
 
         Call it when all rows have been seen.
         """
-        if self.needs_frames:
-            return None
+        streams = self._streams.get(connection)
+        sent = None if streams is None else streams.of(client=source == streams.client)
+        ranges = None if sent is None else sent.ranges(self._command_names, self._findings)
+        if connection in self._complete_connections:
+            return (ranges or NO_RANGES)._replace(complete=True)
+        if connection in self._connections:  # a packet without bytes may be selected for what the one before it was
+            awaited = connection in self._answering
+            return (ranges or NO_RANGES)._replace(complete=awaited, apart=awaited or None)
+        return ranges
 
-        def ranges_of(connection: str, source: str) -> ByteRanges | None:
-            if (streams := self._streams.get(connection)) is None:
-                return None
-            sent = streams.of(client=source == streams.client)
-            return None if sent is None else sent.ranges(self._command_names, self._findings)
-
-        return ranges_of
+    def named(self, file: int, first: int, last: int) -> frozenset[int]:
+        """Return the numbers of packets, from the first to the last, that are selected by these."""
+        names = self._sorted_names(file)
+        some = names[bisect_left(names, first << _SUB_BITS) : bisect_right(names, last << _SUB_BITS)]
+        return frozenset(name >> _SUB_BITS for name in some if not name & _SUB_MAX)
 
     def comments(self, file: int, packet: int, connection: str | None, source: str, flags: int, start: int, end: int) -> list[str] | None:
         """Return the lines of the comment of a packet with the bytes from `start` to `end` of a stream; None when it is not selected."""

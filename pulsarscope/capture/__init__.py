@@ -1,7 +1,7 @@
 """Capture files and streams, decoded into blocks of TCP segments."""
 
 from pulsarscope.capture.anomalies import AnomalyCount, AnomalyCounts
-from pulsarscope.capture.block import CONTROL_FLAGS, Block, Blocks, CaptureInterface, Owner, PacketRecord, Segment
+from pulsarscope.capture.block import CONTROL_FLAGS, Block, Blocks, CaptureInterface, CopiedPackets, Owner, PacketRecord, Segment
 from pulsarscope.capture.file_list import Inputs, expand_inputs, probe, source_namer
 from pulsarscope.capture.portions import Portion, divide
 from pulsarscope.capture.reader import BlockReader, open_local
@@ -14,6 +14,7 @@ __all__ = [
     "BlockReader",
     "Blocks",
     "CaptureInterface",
+    "CopiedPackets",
     "Inputs",
     "Owner",
     "PacketRecord",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -55,15 +55,16 @@ class KeptRecords:
     def __init__(self) -> None:
         self._parts: list[tuple[range, Callable[[Wanted], Iterable[PacketRecord]]]] = []
         self.interface: CaptureInterface | None = None
-        """Interface of all packets, where the format has one."""
+        """Interface of all packets; None where they have several."""
 
-    def add(self, numbers: range, make: Callable[[Wanted], Iterable[PacketRecord]]) -> None:
-        """Add the packets with these numbers, behind all others; `make` makes those that are wanted."""
+    def add(self, numbers: range, make: Callable[[Wanted], Iterable[PacketRecord]], interface: CaptureInterface) -> None:
+        """Add packets of an interface with these numbers, behind all others; `make` makes those that are wanted."""
+        self.interface = interface if not self._parts or interface == self.interface else None
         self._parts.append((numbers, make))
 
     def append(self, record: PacketRecord) -> None:
         """Add a packet behind all others."""
-        self.add(range(record.number, record.number + 1), lambda _: (record,))
+        self.add(range(record.number, record.number + 1), lambda _: (record,), record.interface)
 
     def __iter__(self) -> Iterator[PacketRecord]:
         return chain.from_iterable(make(None) for _, make in self._parts)
@@ -71,6 +72,22 @@ class KeptRecords:
     def only(self, wanted: AbstractSet[int]) -> Iterator[PacketRecord]:
         """Make the packets with these numbers."""
         return chain.from_iterable(make(wanted) for numbers, make in self._parts if not wanted.isdisjoint(numbers))
+
+
+class CopiedPackets(NamedTuple):
+    """Packets that the compiled reader holds, as stored in their file, with comments."""
+
+    interface: CaptureInterface
+    """Interface of all of them."""
+    compiled: Any
+    """The `PacketCopies` of the compiled reader."""
+
+    def records(self) -> list[tuple[PacketRecord, list[str]]]:
+        """Make the packets, with the lines of their comments."""
+        return [
+            (PacketRecord(number, time, len(data), self.interface, data), [comment])
+            for number, time, data, comment in self.compiled.packets()
+        ]
 
 
 class Owner(NamedTuple):

@@ -6,7 +6,6 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,7 +31,7 @@ from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.ordered_rows import others, split
-from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.pcapng import PcapngWriter
 from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW
@@ -44,6 +43,9 @@ if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import Filter
     from pulsarscope.redaction.packets import RedactedPacket, Redaction
+
+IN_COLUMNS = frozenset({ConnectionRow.kind, ExchangeRow.kind, FindingRow.kind})
+"""Kinds of records of which rows are made while frames stay in the columns of a compiled reader."""
 
 NO_STREAM = (None, "", 0, 0, 0)
 """Place of a packet without a TCP connection."""
@@ -100,7 +102,8 @@ def _redaction(key: bytes, first: AnyRun, stack: ExitStack) -> Redaction:
 def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter | None) -> Options:
     """Return the options of the first run. It always gives the findings of reading, which go into packet comments."""
     rules = request.findings or FindingRow.kind in kinds or request.fail_on != NEVER
-    columns = row_filter is not None and kinds == (FrameRow.kind,) and request.limit is None
+    columns = request.limit is None and kinds == (FrameRow.kind,) if FrameRow.kind in kinds else IN_COLUMNS.issuperset(kinds)
+    columns = columns and (row_filter is None or row_filter.takes_columns)
     return msgspec.structs.replace(
         engine_options(request.reading),
         records=frozenset({*kinds, FindingRow.kind}),
@@ -111,7 +114,21 @@ def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter |
         rules=rules,
         places=True,
         columns=columns,
-        frames_alone=columns and not rules,
+        frames_alone=columns and kinds == (FrameRow.kind,) and not rules,
+    )
+
+
+def _frame_options(request: ExtractRequest, *, raw: bool = False) -> Options:
+    """Return the options of another run, for all frames: in columns, or in rows with their bytes."""
+    return msgspec.structs.replace(
+        _options(request, (FrameRow.kind,), None),
+        records=frozenset({FrameRow.kind}),
+        payloads=False,
+        rules=False,
+        raw=raw,
+        show_secrets=raw or request.show_secrets,
+        columns=not raw,
+        frames_alone=not raw,
     )
 
 
@@ -137,10 +154,11 @@ def _select(
                     selection.select(row, first.endpoints, first)
             progress.advance(batch.file, batch.bytes_read)
     if selection.needs_frames:
-        options = msgspec.structs.replace(_options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False)
-        second = first.again(options)
+        second = first.again(_frame_options(request))
         for batch in with_progress(first.inputs, second, quiet=request.quiet):
-            for row in batch.rows:
+            ordered, following = split(batch.rows)
+            in_rows = [] if ordered is None else selection.resolve_columns(ordered, second.endpoints, second)
+            for row in (*in_rows, *following):
                 if isinstance(row, FrameRow):
                     selection.resolve(row, second.endpoints, second)
     return selection
@@ -155,10 +173,7 @@ def _may_select(row: Row, row_filter: Filter | None, run: RowsRun, redaction: Re
 
 def _redact(request: ExtractRequest, first: AnyRun, selection: PacketSelection, redaction: Redaction) -> None:
     """Read the capture for the bytes of its frames."""
-    options = msgspec.structs.replace(
-        _options(request, (), None), records=frozenset({FrameRow.kind}), payloads=False, rules=False, raw=True, show_secrets=True
-    )
-    run = first.again(options)
+    run = first.again(_frame_options(request, raw=True))
     for batch in with_progress(first.inputs, run, quiet=request.quiet):
         redaction.add(batch, run, selection.carries)
 
@@ -182,7 +197,7 @@ def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketS
 
 def _selected(first: AnyRun, selection: PacketSelection, redaction: Redaction | None) -> Iterator[SelectedPackets]:
     """Read the inputs once more for the selected packets; redacted ones are made anew."""
-    for batch in packets(first.inputs, selection.ranges() if redaction is None else None):
+    for batch in packets(first.inputs) if redaction is not None else packets(first.inputs, selection.ranges, selection.named):
         made = None if redaction is None else {packet.number: packet for packet in redaction.packets(batch)}
         found = []
         for record, place in batch.packets:
@@ -190,10 +205,7 @@ def _selected(first: AnyRun, selection: PacketSelection, redaction: Redaction | 
                 continue
             if (lines := selection.comments(batch.file, record.number, *(place or NO_STREAM))) is not None:
                 found.append((record if made is None else _redacted(record, made[record.number]), lines))
-        if batch.copied:
-            found += [(record, [names]) for record, names in batch.copied]
-            found.sort(key=itemgetter(0))  # by packet number
-        yield SelectedPackets(batch.file, batch.bytes_read, batch.read, found)
+        yield SelectedPackets(batch.file, batch.bytes_read, batch.read, found, batch.copied)
 
 
 def _redacted(record: PacketRecord, packet: RedactedPacket) -> PacketRecord:
@@ -214,8 +226,8 @@ def _copy(
     read = written = 0
     for batch in with_progress(run.inputs, copied, quiet=request.quiet):
         read += batch.read
-        written += len(batch.packets)
-        writer.packets(batch.packets)
+        written += len(batch.packets) + (0 if batch.copied is None else len(batch.copied.compiled))
+        writer.packets(batch.packets, batch.copied)
     sink.finish()
     if not request.quiet:
         unnamed = f" ({selection.unnamed:,} of them without a name in comments)" if selection.unnamed else ""

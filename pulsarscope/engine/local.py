@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from pulsarscope.capture import BlockReader, Blocks, Inputs, PacketRecord, Segment, expand_inputs
+from pulsarscope.capture import BlockReader, Blocks, CopiedPackets, Inputs, PacketRecord, Segment, expand_inputs
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.row_batch import DAMAGE_CODES, RowBatch, Totals
 from pulsarscope.model.byte_ranges import Ranges
 from pulsarscope.model.errors import CaptureError
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import refuse_unknown
-from pulsarscope.tcp import Assembler, Copied, PacketPlace, Placement
+from pulsarscope.tcp import Assembler, PacketPlace, Placement
 
 __all__ = [
     "ALL_RECORDS",
@@ -27,6 +29,9 @@ __all__ = [
     "run",
     "run_blocks",
 ]
+
+NamedPackets = Callable[[int, int, int], AbstractSet[int]]
+"""Returns the numbers of the packets that are looked for by these, given a file, the first packet and the last one."""
 
 Read = Callable[[str, int], Blocks]
 """Gives the blocks of an input: (path, position in the list)."""
@@ -134,8 +139,8 @@ class PacketBatch(NamedTuple):
     """As `Block.fragments`: packets whose bytes have their place with another one."""
     flows: Mapping[bytes, list[Segment]]
     """As `Block.flows`: the segments of these packets."""
-    copied: Sequence[tuple[PacketRecord, str]] = ()
-    """Packets in some ranges of streams that are not among `packets`, with the names of the frames in them, a line each."""
+    copied: CopiedPackets | None = None
+    """Packets that are looked for, but not among `packets`: of them, no more is to be said than the names of frames."""
 
 
 class SelectedPackets(NamedTuple):
@@ -148,24 +153,25 @@ class SelectedPackets(NamedTuple):
     """Number of packets that were looked at."""
     packets: list[tuple[PacketRecord, list[str]]]
     """With the lines of their comments."""
+    copied: CopiedPackets | None = None
+    """Others between them."""
 
 
-def packets(inputs: Inputs, ranges: Ranges | None = None) -> Iterator[PacketBatch]:
-    """Read the inputs of a run once more, for who copies their packets: all, or those with bytes in some ranges of streams."""
+def packets(inputs: Inputs, ranges: Ranges | None = None, named: NamedPackets | None = None) -> Iterator[PacketBatch]:
+    """Read the inputs of a run once more, for who copies their packets: all, or those in ranges of streams and those that are named."""
+    native = None if ranges is None else load_native()[0]
     assembler, placement = Assembler(), Placement()
     for index, path in enumerate(inputs.paths):
         if index and not inputs.continues(index):
             assembler, placement = Assembler(), Placement()
         for block in BlockReader(path, index, records=True, by_interface=inputs.by_interface):
             interface = block.records.interface
-            copies: list[Copied] | None = None if interface is None else []
+            copied = None if native is None or interface is None else CopiedPackets(interface, native.PacketCopies())
             events = assembler.feed(block, inputs.following_start(index))
-            places = placement.feed(block, events, ranges, copies)
-            records = block.records if ranges is None else block.records.only(places.keys())
+            looked_for = frozenset[int]() if named is None else named(index, block.first_packet, block.last_packet)
+            places = placement.feed(block, events, ranges, looked_for, None if copied is None else copied.compiled)
+            records = block.records if ranges is None else block.records.only(looked_for | places.keys())
             located = [(record, places.get(record.number)) for record in records]
-            copied = [
-                (PacketRecord(number, time, len(data), interface, data), names) for number, time, data, names in copies or () if interface
-            ]
             yield PacketBatch(index, block.bytes_read, block.packets, located, block.fragments, block.flows, copied)
 
 

@@ -1,4 +1,4 @@
-"""Byte ranges of streams."""
+"""Byte ranges of streams, and the packets that carry them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ class ByteRanges(NamedTuple):
     """`starts` and `ends` as 64-bit numbers, for the compiled reader."""
     at_packets: tuple[Any, ...] = (b"", b"", b""), (), (0, {})
     """Frames and findings at the packets of the ranges, for the compiled reader's `Segments.copies`."""
+    complete: bool = False
+    """All packets of the stream are looked for, whichever bytes they have."""
+    apart: bool | None = False
+    """With `complete`: somebody looks at each of them; None: only where a packet opens or closes the connection in the same block."""
 
     def meet(self, start: int, end: int) -> bool:
         """Return True when a range has bytes between `start` and `end`."""
         return start < end and bisect_right(self.ends, start) < bisect_left(self.starts, end)
 
+
+NO_RANGES = ByteRanges((), (), (b"", b""))
 
 Ranges = Callable[[str, str], ByteRanges | None]
 """Returns the ranges of a stream, given the name of its connection and the endpoint of its sender."""

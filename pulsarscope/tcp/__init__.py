@@ -22,7 +22,7 @@ from __future__ import annotations
 from pulsarscope.tcp.assembler import Assembler
 from pulsarscope.tcp.connection import Connection, ConnectionEvents
 from pulsarscope.tcp.pieces import Data, Gap, Item, Piece
-from pulsarscope.tcp.placement import Copied, PacketPlace, Placement
+from pulsarscope.tcp.placement import PacketPlace, Placement
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.stream import Stream
 
@@ -30,7 +30,6 @@ __all__ = [
     "Assembler",
     "Connection",
     "ConnectionEvents",
-    "Copied",
     "Data",
     "Gap",
     "Item",

@@ -7,6 +7,7 @@ segments and segments that the assembler ignored have a place, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
@@ -20,10 +21,6 @@ from pulsarscope.tcp.stream import SYN, UNKNOWN, Stream
 if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
     from pulsarscope.tcp.connection import Connection, ConnectionEvents
-
-
-Copied = tuple[int, int, bytes, str]
-"""A packet that the compiled reader copies: number, time, bytes as stored, and the names of the frames in it, one per line."""
 
 
 class PacketPlace(NamedTuple):
@@ -58,11 +55,17 @@ class Placement:
         """Unfinished connections by the flow key of either direction."""
 
     def feed(
-        self, block: Block, events: Sequence[ConnectionEvents], ranges: Ranges | None = None, copied: list[Copied] | None = None
+        self,
+        block: Block,
+        events: Sequence[ConnectionEvents],
+        ranges: Ranges | None = None,
+        named: AbstractSet[int] = frozenset(),
+        copies: Any = None,
     ) -> Mapping[int, PacketPlace]:
         """Return the places of the TCP packets of a block, by packet number; `events` is what `Assembler.feed` returned for the block.
 
-        With `ranges`, return only packets with bytes in these; `copied` receives those of them that the compiled reader copies.
+        With `ranges`, return only packets of streams with ranges, which are looked for by these or by their numbers (`named`). The compiled
+        reader's `PacketCopies` receive those of them of which no more is to be said than the names of frames.
         """
         opened: dict[bytes, list[Connection]] = {}
         connection: Connection | _EndedStream | None
@@ -79,8 +82,10 @@ class Placement:
                 if following_ones and following_ones[0].packet <= segments[0][0]:
                     connection, following_ones = following_ones[0], ()
                 if not following_ones:
-                    if connection is not None and (looked_for := ranges(connection.name, source)) is not None:
-                        for packet, flags, start, end in _carriers(segments, _stream(connection, key), looked_for, block.file, copied):
+                    if connection is not None and (looked_for := _looked_for(ranges, connection.name, key, block)) is not None:
+                        into = None if looked_for.apart else copies
+                        of_flow = _stream(connection, key)
+                        for packet, flags, start, end in _carriers(segments, of_flow, looked_for, named, block.file, into):
                             places[packet] = PacketPlace(connection.name, source, flags, start, end)
                     continue
             rest = iter(following_ones)
@@ -91,8 +96,11 @@ class Placement:
                     following = next(rest, None)
                 if connection is not None:
                     place = PacketPlace(connection.name, source, segment[4], *_bytes_of(segment, _stream(connection, key)))
-                    if ranges is None or ((looked_for := ranges(place.connection, source)) and looked_for.meet(place.start, place.end)):
-                        places[segment[0]] = place
+                    if ranges is not None:
+                        looked_for = _looked_for(ranges, connection.name, key, block)
+                        if looked_for is None or not _is_looked_for(looked_for, named, segment[0], place.start, place.end):
+                            continue
+                    places[segment[0]] = place
         for key, connections in opened.items():
             self._connections[key] = connections[-1]
         self.forget(events)
@@ -122,23 +130,32 @@ def _stream(connection: Connection | _EndedStream, key: bytes) -> Stream | _Ende
     return connection if isinstance(connection, _EndedStream) else connection.streams[0 if key == connection.key else 1]
 
 
+def _looked_for(ranges: Ranges, connection: str, key: bytes, block: Block) -> ByteRanges | None:
+    """Return the ranges of a stream, and whether all its packets of a block are looked at."""
+    looked_for = ranges(connection, source_endpoint(key))
+    if looked_for is None or looked_for.apart is not None:
+        return looked_for
+    looks = key in block.control or reverse_key(key) in block.control
+    return looked_for._replace(complete=looked_for.complete or looks, apart=looks)
+
+
+def _is_looked_for(ranges: ByteRanges, named: AbstractSet[int], packet: int, start: int, end: int) -> bool:
+    return ranges.complete or packet in named or ranges.meet(start, end)
+
+
 def _carriers(
-    segments: Sequence[Segment], stream: Stream | _EndedStream, ranges: ByteRanges, file: int, copied: list[Copied] | None
+    segments: Sequence[Segment], stream: Stream | _EndedStream, ranges: ByteRanges, named: AbstractSet[int], file: int, copies: Any
 ) -> Iterable[tuple[int, int, int, int]]:
-    """Return packet, flags, start and end of the segments with bytes in some ranges of their stream, except those that are copied."""
+    """Return packet, flags, start and end of the segments that are looked for, except those that `copies` take."""
     compiled: Any = segments
-    if hasattr(compiled, "copies"):
-        found: list[tuple[int, int, int, int]] = []
-        if stream.sequence != UNKNOWN:
-            place = stream.sequence, stream.length, SEQUENCE_JUMP_MAX_BYTES
-            for packet, flags, start, end, copy in compiled.copies(*place, *ranges.packed, *ranges.at_packets, file, copied is not None):
-                if copied is None or copy is None:
-                    found.append((packet, flags, start, end))
-                else:
-                    copied.append((packet, *copy))
+    if hasattr(compiled, "copies") and stream.sequence != UNKNOWN:
+        position = stream.sequence, stream.length, SEQUENCE_JUMP_MAX_BYTES
+        found: list[tuple[int, int, int, int]] = compiled.copies(
+            position, *ranges.packed, (ranges.complete, named), *ranges.at_packets, file, copies
+        )
         return found
-    placed = ((segment[0], segment[4], *_bytes_of(segment, stream)) for segment in segments if segment[6])
-    return [place for place in placed if ranges.meet(place[2], place[3])]
+    placed = ((segment[0], segment[4], *_bytes_of(segment, stream)) for segment in segments)
+    return [place for place in placed if _is_looked_for(ranges, named, place[0], place[2], place[3])]
 
 
 def _bytes_of(segment: Segment, stream: Stream | _EndedStream) -> tuple[int, int]:

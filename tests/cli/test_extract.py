@@ -10,6 +10,7 @@ import struct
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -519,6 +520,67 @@ def test_the_compiled_reader_selects_the_same_packets(tmp_path: Path, text: str,
         copies.append(out.read_bytes())
     assert copies[0] == copies[1]
     assert len(comments(copies[0])) > 10
+
+
+SELECTIONS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "context": {"filter": "command == SEND", "context": True},
+    "context-late": {"filter": "offset > 3000", "context": True},
+    "context-of-all": {"context": True},
+    "exchanges": {"kinds": "exchange", "filter": "latency > 10ms"},
+    "frames-and-exchanges": {"kinds": "frame,exchange", "filter": "command == SEND || latency > 10ms"},
+    "findings": {"kinds": "finding"},
+    "some-connections": {"kinds": "connection", "filter": "packets > 40", "context": True},
+    "unfiltered-frames": {"kinds": "frame", "findings": True},
+    "some-frames": {"kinds": "frame", "limit": 7},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("form", ["pcap", "pcapng", "two-interfaces"])
+def test_the_compiled_reader_copies_the_same_packets_wherever_blocks_end(
+    selection: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of long and short connections, with losses, copies, disorder and resets."""
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    random = Random(f"{selection} {form}")  # noqa: S311 - repeatable
+    packets = Publishers(random, odd_share=0.1).publish(30).packets
+    for port in range(40_000, 40_030):
+        conversation = (
+            Conversation(("10.0.0.9", port), start_ns=random.choice(packets).time_ns).handshake().client(CONNECT).server(CONNECTED)
+        )
+        for _ in range(random.randint(0, 3)):
+            conversation.client(send(0, random.randint(1, 3000)), PING)
+        if random.random() < 0.2:
+            conversation.lose("server", 50).server(PING)
+        if random.random() < 0.7:
+            random.choice((conversation.close, conversation.reset))()
+        segments = segments_of(conversation.packets)
+        if random.random() < 0.3:
+            segments = doubled(segments, random) if random.random() < 0.5 else shuffled(segments, random)
+        packets += [segment.packet() for segment in segments]
+    packets.sort(key=attrgetter("time_ns"))
+    path = tmp_path / "in.pcap"
+    if form == "pcap":
+        write_pcap(path, packets)
+    else:
+        build = Pcapng()
+        data = build.section() + build.interface(name="eth0", resolution=9) + build.interface(name="eth1", resolution=9)
+        for number, packet in enumerate(packets):
+            interface = int(form == "two-interfaces" and number % 50 > 45)
+            data += build.packet(packet.data, interface=interface, ticks=packet.time_ns)
+        path.write_bytes(data)
+    copies = []
+    for choice, size in (("off", 1 << 20), ("require", 1 << 20), ("require", random.randint(500, 9000))):
+        out = tmp_path / f"{choice}-{size}.pcapng"
+        with monkeypatch.context() as patched, reader(choice):
+            patched.setattr("pulsarscope.capture.reader.READ_BLOCK_BYTES", size)
+            patched.setattr("pulsarscope.capture.reader.READ_BLOCK_MAX_BYTES", size)
+            write_packets(ExtractRequest(files=[str(path), str(path)], out=str(out), quiet=True, **SELECTIONS[selection]))
+        copies.append(out.read_bytes())
+    assert copies[0] == copies[1] == copies[2]
+    assert len(blocks(copies[0])) > 3
 
 
 def test_the_section_names_this_tool(extracted: Extract, tmp_path: Path) -> None:

@@ -20,11 +20,13 @@ CLIENT, SERVER = "10.0.0.1:40000", "10.0.0.2:6650"
 BLOCK_SIZES = pytest.mark.parametrize("read_bytes", [100, 700, 1 << 20])
 
 
-def places(packets: list[Packet], read_bytes: int = 1 << 20, ranges: Ranges | None = None) -> dict[int, PacketPlace]:
+def places(
+    packets: list[Packet], read_bytes: int = 1 << 20, ranges: Ranges | None = None, named: frozenset[int] = frozenset()
+) -> dict[int, PacketPlace]:
     assembler, placement = Assembler(), Placement()
     result: dict[int, PacketPlace] = {}
     for block in BlockReader(io.BytesIO(pcap(packets)), read_bytes=read_bytes):
-        result |= placement.feed(block, assembler.feed(block), ranges)
+        result |= placement.feed(block, assembler.feed(block), ranges, named)
     return dict(sorted(result.items()))
 
 
@@ -107,3 +109,26 @@ def test_with_ranges_only_packets_with_bytes_in_them_have_a_place(read_bytes: in
         with reader(choice):
             assert places(packets, read_bytes, of_client) == expected
         assert len(expected) > 10
+
+
+@BLOCK_SIZES
+@pytest.mark.parametrize("choice", ["off", "require"])
+def test_packets_are_looked_for_by_stream_or_number_too(read_bytes: int, choice: str) -> None:
+    if choice == "require":
+        pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    packets = Conversation().handshake().client(b"abcd").client(b"efgh", b"ijkl", mss=4).server(b"mnop").close().packets
+    of_client = {number: place for number, place in places(packets).items() if place.source == CLIENT}
+    starts, ends = array("q", [1]), array("q", [3])
+    ranges = ByteRanges(starts, ends, (starts.tobytes(), ends.tobytes()))
+
+    def found(*named: int, complete: bool = False, apart: bool | None = False) -> dict[int, PacketPlace]:
+        some = ranges._replace(complete=complete, apart=apart)
+        return places(packets, read_bytes, lambda _, source: some if source == CLIENT else None, frozenset(named))
+
+    with reader(choice):
+        assert [*found()] == [4]
+        assert found(complete=True) == of_client
+        assert [*found(2, 3, 4, 7)] == [number for number in (3, 4, 7) if number in of_client]
+        assert [*found(apart=True)] == [4]
+        opening_or_closing = {number for number, place in of_client.items() if place.flags & 3}
+        assert opening_or_closing | {4} <= found(apart=None).keys() <= of_client.keys()

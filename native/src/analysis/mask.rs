@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::analysis::counts::{key_of, Key};
+use crate::capture::segments::{count_below, packed};
 use crate::frames::{Frame, Frames};
 
 /// A filter, as `filter.column_mask` describes it.
@@ -21,6 +22,10 @@ pub enum Mask {
     /// A test of the command, with its number.
     Command(usize, Py<PyAny>),
     Row(Py<PyAny>),
+    /// Frames of the connections in a set.
+    Connections(Py<PyAny>),
+    /// Frames by their names: by file, packet and sub in one number, of which so many bits are sub, in ascending order.
+    Frames(HashMap<i64, Py<PyBytes>>, u32),
 }
 
 #[derive(Clone, Copy)]
@@ -68,6 +73,8 @@ impl Mask {
                 made(*tests - 1, mask.get_item(1)?.unbind())
             }
             "row" => Mask::Row(mask.get_item(1)?.unbind()),
+            "connections" => Mask::Connections(mask.get_item(1)?.unbind()),
+            "frames" => Mask::Frames(mask.get_item(1)?.extract()?, mask.get_item(2)?.extract()?),
             _ => return Err(PyValueError::new_err("unknown form of a filter")),
         })
     }
@@ -195,6 +202,11 @@ impl<'a, 'py> Matcher<'a, 'py> {
                 Ok(holds)
             }
             Mask::Row(predicate) => self.ask(predicate, frames, frame, row),
+            Mask::Connections(names) => names.bind(self.py).contains(&frames.names(frame)[2]),
+            Mask::Frames(names, sub_bits) => Ok(names.get(&frames.file(frame)).is_some_and(|names| {
+                let (names, name) = (names.as_bytes(self.py), frame.packet << sub_bits | i64::from(frame.sub()));
+                packed(names, count_below(names, name)) == name
+            })),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Blocks of a capture, and the segments in them.
 
-pub(crate) mod packet_blocks;
+pub(crate) mod packet_copies;
 pub(crate) mod packets;
 pub(crate) mod pieces;
 pub(crate) mod ring;

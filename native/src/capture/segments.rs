@@ -1,6 +1,5 @@
 //! TCP segments of a flow.
 
-use std::ops::Range;
 use std::slice::SliceIndex;
 
 use pyo3::exceptions::PyIndexError;
@@ -36,6 +35,16 @@ impl Segment {
     #[inline]
     pub fn size(&self) -> i64 {
         i64::from(self.payload.1 - self.payload.0)
+    }
+
+    /// Return where its bytes begin and end in its stream, both 0 without any there; see `Segments::copies`.
+    pub fn place(&self, (sequence, length, farthest): (i64, i64, i64)) -> (i64, i64) {
+        let own = i64::from(self.sequence) + i64::from(self.flags & SYN != 0);
+        let distance = i64::from(own.wrapping_sub(sequence) as i32);
+        if self.size() == 0 || distance.abs() > farthest {
+            return (0, 0);
+        }
+        (length + distance, length + distance + self.size())
     }
 
     /// Return true if it has the next bytes of a stream, or none, and nothing asks for a closer look.
@@ -90,25 +99,6 @@ impl Segments {
         (0..self.segments.len()).map(|index| self.tuple(py, index)).collect()
     }
 
-    /// Segments with bytes in some ranges of their stream, where these begin and end there, and the places of the ranges; see `copies`.
-    pub fn placed<'a>(
-        &'a self,
-        sequence: i64,
-        length: i64,
-        farthest: i64,
-        starts: &'a [u8],
-        ends: &'a [u8],
-    ) -> impl Iterator<Item = (&'a Segment, i64, i64, Range<usize>)> {
-        self.segments.iter().filter(|segment| segment.payload.1 > segment.payload.0).filter_map(move |segment| {
-            let own = i64::from(segment.sequence) + i64::from(segment.flags & SYN != 0);
-            let distance = i64::from(own.wrapping_sub(sequence) as i32);
-            let start = length + distance;
-            let end = start + i64::from(segment.payload.1 - segment.payload.0);
-            let range = count_below(ends, start + 1)..count_below(starts, end);
-            (distance.abs() <= farthest && !range.is_empty()).then_some((segment, start, end, range))
-        })
-    }
-
     /// Place of the first segment from a packet on.
     pub fn place_of(&self, packet: i64) -> usize {
         self.segments.partition_point(|segment| segment.packet < packet)
@@ -137,7 +127,7 @@ pub fn packed(values: &[u8], at: usize) -> i64 {
 }
 
 /// Return how many of some packed integers, in ascending order, are below a bound.
-fn count_below(values: &[u8], bound: i64) -> usize {
+pub fn count_below(values: &[u8], bound: i64) -> usize {
     let (mut low, mut high) = (0, values.len() / 8);
     while low < high {
         let middle = low + (high - low) / 2;

@@ -1,20 +1,18 @@
 //! What Python asks of the segments of a flow.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
 
+use crate::capture::packet_copies::PacketCopies;
 use crate::capture::pieces::{item, Piece, Pieces};
-use crate::capture::segments::{packed, Segment, Segments};
+use crate::capture::segments::{count_below, packed, Segment, Segments};
 use crate::tcp::complete::{self, ConnectionTuple};
 
 /// `capture.Segment`.
 type SegmentTuple<'py> = (i64, i64, u32, u32, u8, u16, Bound<'py, PyBytes>, u32, u16, Bound<'py, PyBytes>);
-
-/// A packet with bytes of frames that are looked for: number, flags, start and end in the stream; time, bytes as they are stored, and what
-/// is to be said of it, or nothing where Python has more to say.
-type Copied<'py> = (i64, u8, i64, i64, Option<(i64, Bound<'py, PyBytes>, String)>);
 
 #[pymethods]
 impl Segments {
@@ -59,36 +57,45 @@ impl Segments {
         self.segments.iter().map(|segment| segment.time).max().unwrap_or(0)
     }
 
-    /// Segments with bytes in some ranges of their stream, as `tcp.placement` finds them, with their packets, if these are to be copied, and
-    /// the names of the frames that have bytes there, as `analysis.packet_selection` tells them.
+    /// Segments that are looked for, as `tcp.placement` finds them, each with number, flags, start and end in the stream; `copies` takes the
+    /// packets of those, in the place of this, of which no more is to be said than the names of the frames with bytes there, as
+    /// `analysis.packet_selection` tells them.
     ///
-    /// `sequence`, `length`: position of the stream behind the block; `farthest`: bytes from there to the last that belong to it; `starts`,
-    /// `ends`: of the ranges, in their order, as integers of 64 bits.
+    /// `position`: sequence number and length of the stream behind the block, and bytes from there to the last that belong to it; `starts`,
+    /// `ends`: of ranges whose bytes are looked for, in their order, as integers of 64 bits; `packets`: whether all are looked for, and the
+    /// numbers of others that are.
     /// `frames`: files, names and numbers of commands of the frames that are these ranges, as integers of 64 bits; `commands`: by their
     /// numbers; `findings`: bits of sub in a name, and findings on frames by file and name, and on packets, whose sub is 0; `file`: that of the
     /// segments.
     #[allow(clippy::too_many_arguments)]
-    fn copies<'py>(
+    fn copies(
         &self,
-        py: Python<'py>,
-        sequence: i64,
-        length: i64,
-        farthest: i64,
+        py: Python<'_>,
+        position: (i64, i64, i64),
         starts: &[u8],
         ends: &[u8],
+        packets: (bool, HashSet<i64>),
         frames: (&[u8], &[u8], &[u8]),
         commands: Vec<String>,
-        findings: (u32, Bound<'py, PyDict>),
+        findings: (u32, Bound<'_, PyDict>),
         file: i64,
-        copy: bool,
-    ) -> PyResult<Vec<Copied<'py>>> {
+        mut copies: Option<PyRefMut<'_, PacketCopies>>,
+    ) -> PyResult<Vec<(i64, u8, i64, i64)>> {
         let (files, names, numbers) = frames;
         let (sub_bits, findings) = findings;
         let is_told = |file: i64, name: i64| if findings.is_empty() { Ok(false) } else { findings.contains((file, name)) };
+        let buffers = copies.as_mut().map_or(0, |copies| copies.add_buffers(py, self));
         let mut found = Vec::new();
-        for (segment, start, end, range) in self.placed(sequence, length, farthest, starts, ends) {
-            let mut comment = String::new();
-            let mut plain = copy && segment.stored.1 > 0 && !is_told(file, segment.packet << sub_bits)?;
+        let mut comment = String::new();
+        for segment in &self.segments {
+            let (start, end) = segment.place(position);
+            let range = if start < end { count_below(ends, start + 1)..count_below(starts, end) } else { 0..0 };
+            let is_named = packets.1.contains(&segment.packet);
+            if range.is_empty() && !packets.0 && !is_named {
+                continue;
+            }
+            let mut plain = segment.stored.1 > 0 && !is_named && !is_told(file, segment.packet << sub_bits)?;
+            comment.clear();
             for at in range {
                 let (file, name) = (packed(files, at), packed(names, at));
                 plain &= !is_told(file, name)?;
@@ -101,12 +108,10 @@ impl Segments {
                     let _ = write!(comment, "{file}:{}.{} {command}", name >> sub_bits, name & ((1 << sub_bits) - 1));
                 }
             }
-            let stored = |(start, end): (u32, u32)| {
-                let data = self.buffers[segment.buffer as usize].as_bytes(py);
-                PyBytes::new(py, &data[start as usize..end as usize])
-            };
-            let told = plain.then(|| (segment.time, stored(segment.stored), comment));
-            found.push((segment.packet, segment.flags, start, end, told));
+            match copies.as_mut().filter(|_| plain) {
+                Some(copies) => copies.add(segment, buffers, &comment),
+                None => found.push((segment.packet, segment.flags, start, end)),
+            }
         }
         Ok(found)
     }

@@ -88,8 +88,7 @@ class PcapDecoder(Decoder):
             position = self._walk_compiled(self._compiled, layout, data, position, flows, control)
         position = self._walk_records(layout, data, position, flows, control)
         if self._records is not None:
-            self._records.interface = self._interface
-            self._records.add(range(begin[0] + 1, self.packets + 1), partial(self._stored, data, *begin, self.packets))
+            self._records.add(range(begin[0] + 1, self.packets + 1), partial(self._stored, data, *begin, self.packets), self._interface)
         self._look_ahead(data, position, len(data))
         return position
 

@@ -186,7 +186,7 @@ class PcapngDecoder(Decoder):
                     yield PacketRecord(number, base + low * unit, wire_bytes, description, data[start : start + captured])
                 position += length
 
-        records.add(range(before + 1, last + 1), stored)
+        records.add(range(before + 1, last + 1), stored, description)
 
     def _clock(self, interface_id: int, high: int) -> tuple[int, int, int, Layout]:
         """Return bound, unit, time of lower half 0 and layout for time stamps of this upper half in the hot loop."""

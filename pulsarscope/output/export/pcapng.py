@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import itemgetter
 from struct import Struct
-from typing import Any
+from typing import Any, Protocol
 
 from pulsarscope.model.limits import PCAPNG_INTERFACES_MAX
 from pulsarscope.model.platform import load_native
@@ -34,6 +36,21 @@ _word = Struct("<I").pack
 _option_head = Struct("<HH").pack
 
 
+class HeldPackets(Protocol):
+    """Packets that the compiled reader holds: `capture.CopiedPackets`."""
+
+    @property
+    def interface(self) -> Any:
+        """Return the interface of all of them (`capture.CaptureInterface`)."""
+
+    @property
+    def compiled(self) -> Any:
+        """Return the `PacketCopies` of the compiled reader."""
+
+    def records(self) -> list[tuple[Any, list[str]]]:
+        """Make the packets, with the lines of their comments."""
+
+
 class PcapngWriter:
     """A writer of packets into a sink, which its owner ends."""
 
@@ -56,13 +73,21 @@ class PcapngWriter:
         ticks = time - _BEFORE_1970_SECONDS * SECOND if early else time
         self._sink.write(packet_block(number, ticks, wire_bytes, data, comment))
 
-    def packets(self, packets: list[tuple[Any, list[str]]]) -> None:
-        """Write packets (`capture.PacketRecord`), each with the lines of its comment, as `packet` does."""
-        if packets and (native := load_native()[0]) is not None and (first := packets[0][0]).time >= 0:
-            number = self._interface((first.interface.link_type, first.interface.snaplen, first.interface.name, False))
-            if (blocks := native.packet_blocks(number, packets)) is not None:
+    def packets(self, packets: list[tuple[Any, list[str]]], copied: HeldPackets | None = None) -> None:
+        """Write packets (`capture.PacketRecord`), each with the lines of its comment, as `packet` does, and others between them."""
+        interface: Any = None
+        compiled: Any = None
+        if copied is not None:
+            interface, compiled = copied.interface, copied.compiled
+        elif packets and (native := load_native()[0]) is not None:
+            interface, compiled = packets[0][0].interface, native.PacketCopies()
+        if compiled is not None and (packets or len(compiled)):
+            number = partial(self._interface, (interface.link_type, interface.snaplen, interface.name, False))
+            if (blocks := compiled.blocks(number, interface, packets)) is not None:
                 self._sink.write(blocks)
                 return
+            if copied is not None:
+                packets = sorted([*packets, *copied.records()], key=itemgetter(0))  # by the number of the packet
         for record, lines in packets:
             interface = record.interface
             self.packet(
