@@ -24,8 +24,8 @@ from typing import Any
 
 import pulsarscope
 from pulsarscope.__main__ import main as program
-from pulsarscope.cli.command_names import COMMANDS
-from pulsarscope.cli.typer_commands import command_of
+from pulsarscope.cli.arguments.command_names import COMMANDS
+from pulsarscope.cli.arguments.typer_commands import command_of
 
 EXIT_CODES = frozenset(range(6))
 """All but 6, a fault, and what the system gives to who dies."""

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import typer
 
-from pulsarscope.cli.application import app
-from pulsarscope.cli.command_names import COMMANDS
-from pulsarscope.cli.fields import catalogue
-from pulsarscope.cli.help import TOPICS
-from pulsarscope.cli.registry import NOTES, OTHER
+from pulsarscope.cli.arguments.application import app
+from pulsarscope.cli.arguments.command_names import COMMANDS
+from pulsarscope.cli.commands.fields import catalogue
+from pulsarscope.cli.commands.help import TOPICS
+from pulsarscope.cli.commands.registry import NOTES, OTHER
 from pulsarscope.dissect.finding_catalogue import FindingEntry, finding_entries
 from pulsarscope.dissect.registry import threshold_table
 from pulsarscope.dissect.report_tables import report_tables

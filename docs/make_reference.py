@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import pulsarscope
 from pulsarscope.api import capture
-from pulsarscope.cli.application import app
-from pulsarscope.cli.command_names import COMMANDS
+from pulsarscope.cli.arguments.application import app
+from pulsarscope.cli.arguments.command_names import COMMANDS
 from pulsarscope.model.records import ROWS, columns
 
 HERE = Path(__file__).resolve().parent

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from pulsarscope.cli.selftest import EXPECTED, decoded
+from pulsarscope.cli.commands.selftest import EXPECTED, decoded
 
 CAPTURES = Path(__file__).resolve().parent.parent / "captures"
 

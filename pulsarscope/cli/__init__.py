@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import NoReturn
 
-from pulsarscope.cli.plain_arguments import interrupted, plain_command
+from pulsarscope.cli.arguments.plain_arguments import interrupted, plain_command
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import OutputError, PulsarscopeError, UsageError, internal_error
 
@@ -32,7 +32,7 @@ def main() -> None:
         run = plain_command(sys.argv[1:])
         if run is not None:
             sys.exit(run())
-        from pulsarscope.cli.application import app
+        from pulsarscope.cli.arguments.application import app
 
         app(prog_name="pulsarscope")
     except SystemExit:

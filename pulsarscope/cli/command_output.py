@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from pulsarscope.cli.arguments.options import CommandRequest
 from pulsarscope.cli.exit_codes import EXIT_DONE, EXIT_INCOMPLETE
-from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import OutputError, internal_error

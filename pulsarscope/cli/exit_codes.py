@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from pulsarscope.cli.options import NEVER
+from pulsarscope.cli.arguments.options import NEVER
 from pulsarscope.model.findings import SEVERITIES
 
 EXIT_DONE = 0

@@ -43,9 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _capture(options: argparse.Namespace) -> None:
+    from pulsarscope.cli.arguments.live_request import LiveRequest
+    from pulsarscope.cli.arguments.options import ReadOptions
     from pulsarscope.cli.extcap_capture import capture  # Wireshark asks for the interfaces at each start
-    from pulsarscope.cli.live_request import LiveRequest
-    from pulsarscope.cli.options import ReadOptions
 
     request = LiveRequest(
         interfaces=[options.interface],

@@ -12,10 +12,10 @@ import msgspec
 
 from pulsarscope import __version__
 from pulsarscope.capture.block import Block, CaptureInterface, PacketRecord
+from pulsarscope.cli.arguments.live_request import LiveRequest
+from pulsarscope.cli.arguments.options import ReadOptions
+from pulsarscope.cli.arguments.read_options import engine_options
 from pulsarscope.cli.live_capture import open_source, ports_of
-from pulsarscope.cli.live_request import LiveRequest
-from pulsarscope.cli.options import ReadOptions
-from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.signals import stopped
 from pulsarscope.engine.local import run_blocks
 from pulsarscope.engine.options import Options

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pulsarscope.cli.options import CommandRequest
+from pulsarscope.cli.arguments.options import CommandRequest
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import printable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from pulsarscope.cli.browse import columns_maker, filter_maker, require_screen, screen_of
+from pulsarscope.cli.commands.browse import columns_maker, filter_maker, require_screen, screen_of
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.live_capture import LiveCapture
 from pulsarscope.cli.reports import diagnosis_of, run_options
@@ -21,8 +21,8 @@ from pulsarscope.model.text import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from pulsarscope.browse.app import BrowseApp
+    from pulsarscope.cli.arguments.live_request import LiveRequest
     from pulsarscope.cli.live_capture import Trigger
-    from pulsarscope.cli.live_request import LiveRequest
 
 KINDS = frozenset({FrameRow.kind, ConnectionRow.kind, FindingRow.kind, MessageRow.kind})
 
@@ -48,7 +48,7 @@ def live_app(request: LiveRequest, trigger: Trigger | None, kept: BinaryIO) -> I
     """Yield the screen of a capture, which keeps frames in a file, and the capture. Raises UsageError or OutputError."""
     from pulsarscope.browse.browsed_capture import Browsed
     from pulsarscope.browse.frame_store import FrameStore
-    from pulsarscope.cli.fields import catalogue
+    from pulsarscope.cli.commands.fields import catalogue
     from pulsarscope.filter import Filter
 
     known = cache(catalogue)

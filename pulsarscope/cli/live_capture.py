@@ -15,9 +15,9 @@ from pulsarscope import __version__
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.learned_topics import LearnedTopics
 from pulsarscope.analysis.tally import ReportRecord
+from pulsarscope.cli.arguments.live_request import LiveRequest
+from pulsarscope.cli.arguments.quantities import has_unit, quantity
 from pulsarscope.cli.late_imports import import_late_modules
-from pulsarscope.cli.live_request import LiveRequest
-from pulsarscope.cli.quantities import has_unit, quantity
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.capabilities import LiveFold, ReportTable
 from pulsarscope.dissect.report_tables import report_tables
@@ -67,7 +67,7 @@ class Trigger:
         if _CODE.fullmatch(text):
             hint = hint_for(text, (*codes, ANY_ERROR), "pulsarscope findings lists them; any-error stands for all errors")
             raise UsageError(f"--trigger: unknown finding {text}{hint}")
-        from pulsarscope.cli.fields import catalogue  # most triggers are no filters
+        from pulsarscope.cli.commands.fields import catalogue  # most triggers are no filters
         from pulsarscope.filter import Filter
 
         self._filter = Filter(text, _FILTERED, catalogue())

@@ -13,15 +13,15 @@ import msgspec
 from pulsarscope import __version__
 from pulsarscope.analysis.packet_selection import PacketSelection
 from pulsarscope.capture import CaptureInterface, PacketRecord
+from pulsarscope.cli.arguments.extract_request import ExtractRequest
+from pulsarscope.cli.arguments.options import NEVER, CommandRequest
+from pulsarscope.cli.arguments.read_options import engine_options, filter_of, record_kinds
 from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
-from pulsarscope.cli.extract_request import ExtractRequest
 from pulsarscope.cli.indexes import run_from_index
-from pulsarscope.cli.options import NEVER, CommandRequest
 from pulsarscope.cli.progress import reading_progress, with_progress
-from pulsarscope.cli.read_options import engine_options, filter_of, record_kinds
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.selected_rows import SelectedRows
 from pulsarscope.cli.standard_error import warn

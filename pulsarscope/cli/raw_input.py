@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pulsarscope import __version__
-from pulsarscope.cli.options import CommandRequest
+from pulsarscope.cli.arguments.options import CommandRequest
 from pulsarscope.inputs.hex_dumps import Turn, turns_in
 from pulsarscope.model.command_limits import RAW_INPUT_MAX_BYTES
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError, system_reason

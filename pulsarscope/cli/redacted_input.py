@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Generic
 
 import msgspec
 
+from pulsarscope.cli.arguments.options import AnyRequest, CommandRequest, ReadOptions
 from pulsarscope.cli.command_output import CommandOutput
 from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_FINDING
-from pulsarscope.cli.options import AnyRequest, CommandRequest, ReadOptions
 from pulsarscope.cli.progress import reading_progress, with_progress
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.standard_error import warn
@@ -93,7 +93,7 @@ def _choose(request: CommandRequest, files: list[str], row_filter: UserFilter, o
 
 def _copy(request: CommandRequest, files: list[str], key: bytes, folder: Path) -> tuple[AnyRun, list[str]]:
     """Write redacted copies into a folder; return the run that read the originals, and the paths of the copies."""
-    from pulsarscope.cli.read_options import engine_options
+    from pulsarscope.cli.arguments.read_options import engine_options
     from pulsarscope.redaction.copies import options_to_copy, write_copies
 
     run = start_run(files, options_to_copy(engine_options(request.reading)), request.jobs)

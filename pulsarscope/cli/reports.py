@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pulsarscope.analysis.counted_once import CountedOnce
+from pulsarscope.cli.arguments.options import CommandRequest
+from pulsarscope.cli.arguments.read_options import engine_options
 from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE
 from pulsarscope.cli.growing_input import growing_run
-from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.progress import reading_progress
-from pulsarscope.cli.read_options import engine_options
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.generic_codes import FAILED_CODES

@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from pulsarscope.analysis.counted_once import CountedOnce
-from pulsarscope.cli.command_output import CommandOutput, interrupted, run_with_output
-from pulsarscope.cli.encoded_rows import AnyEncoding, Encoding, OnceEncoding, damage, warn_of
-from pulsarscope.cli.engine_run import start_run
-from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
-from pulsarscope.cli.growing_input import check_growing, growing_run
-from pulsarscope.cli.options import CommandRequest
-from pulsarscope.cli.progress import reading_progress
-from pulsarscope.cli.read_options import warn_of_absent_names
-from pulsarscope.cli.rereadable import rereadable
-from pulsarscope.cli.row_request import (
+from pulsarscope.cli.arguments.options import CommandRequest
+from pulsarscope.cli.arguments.read_options import warn_of_absent_names
+from pulsarscope.cli.arguments.row_request import (
     FILES_OUTPUT,
     FOLDER_OUTPUT,
     encoding_of,
@@ -30,6 +23,13 @@ from pulsarscope.cli.row_request import (
     run_options,
     with_payload,
 )
+from pulsarscope.cli.command_output import CommandOutput, interrupted, run_with_output
+from pulsarscope.cli.encoded_rows import AnyEncoding, Encoding, OnceEncoding, damage, warn_of
+from pulsarscope.cli.engine_run import start_run
+from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
+from pulsarscope.cli.growing_input import check_growing, growing_run
+from pulsarscope.cli.progress import reading_progress
+from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.selected_rows import SelectedRows
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn

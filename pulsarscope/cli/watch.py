@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pulsarscope.cli.arguments.pipeline_request import PipelineRequest, output_folder, partition_by, spark_settings, table_options
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_INCOMPLETE, findings_exit_code
-from pulsarscope.cli.pipeline_request import PipelineRequest, output_folder, partition_by, spark_settings, table_options
 from pulsarscope.cli.signals import Interrupts, handled
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError

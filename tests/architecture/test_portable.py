@@ -32,10 +32,10 @@ ATTRIBUTES = {
 
 GUARDED = {
     "pulsarscope.cli.extcap_capture": "captures live",
-    "pulsarscope.cli.live": "captures live",
+    "pulsarscope.cli.commands.live": "captures live",
     "pulsarscope.cli.live_capture": "captures live",
     "pulsarscope.cli.screen": "the screen of live; termios is imported where it is",
-    "pulsarscope.cli.wireshark": "acts as another user behind sudo alone",
+    "pulsarscope.cli.commands.wireshark": "acts as another user behind sudo alone",
     "pulsarscope.engine.parallel.channel": "fcntl is imported within suppress",
     "pulsarscope.engine.parallel.driver": "sched_getaffinity is asked for with hasattr",
     "pulsarscope.engine.parallel.fork": "there is no fork where /proc does not tell that there is one thread",

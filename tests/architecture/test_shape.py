@@ -23,7 +23,7 @@ TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 
 OF_THE_WHOLE = {
     "tests/spark/test_object_stores.py",
-    "tests/cli/test_report_in_browser.py",
+    "tests/cli/commands/test_report_in_browser.py",
     "tests/broker/test_cluster.py",
     "tests/broker/test_live_messages.py",
     "tests/broker/test_pytest.py",

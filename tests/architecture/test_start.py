@@ -34,7 +34,7 @@ LATE = {
     "pickle",
     "random",
     "tempfile",
-    "pulsarscope.cli.configured_options",
+    "pulsarscope.cli.arguments.configured_options",
     "pulsarscope.dissect.known_issues",
     "pulsarscope.engine.rule_engine",
     "pulsarscope.engine.snapshot",
@@ -65,7 +65,7 @@ def modules_after(*arguments: str, native: str = "auto") -> set[str]:
     return {*names, *(name.partition(".")[0] for name in names)}
 
 
-OF_TYPER = {"inspect", "typer", "pulsarscope.cli.application"}
+OF_TYPER = {"inspect", "typer", "pulsarscope.cli.arguments.application"}
 """Modules that read command lines which are not plain, or explain them."""
 
 

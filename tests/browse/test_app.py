@@ -18,8 +18,8 @@ from pulsarscope.browse.details import lane_lines
 from pulsarscope.browse.frame_bytes import FrameBytes
 from pulsarscope.browse.frame_list import FrameList
 from pulsarscope.browse.pages import Lanes, frame_of, table_of
-from pulsarscope.cli.browse import BrowseRequest, browse, browse_app
-from pulsarscope.cli.index import IndexRequest, index
+from pulsarscope.cli.commands.browse import BrowseRequest, browse, browse_app
+from pulsarscope.cli.commands.index import IndexRequest, index
 from pulsarscope.model.errors import CaptureError, UsageError
 from tests.scenarios.bad_inputs.text import HOSTILE, hostile_packets
 from tests.scenarios.capturefile import write_pcap

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.__main__ import main as start_program
-from pulsarscope.cli.command_names import COMMANDS
+from pulsarscope.cli.arguments.command_names import COMMANDS
 from pulsarscope.model.platform import install_command
 from pulsarscope.spark import spark_session
 from pulsarscope.testing import ScriptedConnection
@@ -55,7 +55,7 @@ def test_the_filter_that_help_shows_is_one_for_the_command(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_has_the_first_line_of_their_help(name: str) -> None:
-    command = getattr(import_module(f"pulsarscope.cli.{name}"), name)
+    command = getattr(import_module(f"pulsarscope.cli.commands.{name}"), name)
     assert (command.__doc__ or "").splitlines()[0] == COMMANDS[name]
 
 
@@ -433,7 +433,7 @@ def test_a_signal_before_the_command_takes_signals_is_five_and_one_line(
 
     for place, option in (("application.command_of", "-h"), ("application.app", "-h"), ("plain_arguments.function_of", "-q")):
         with monkeypatch.context() as patched:
-            patched.setattr(f"pulsarscope.cli.{place}", interrupt if place != "application.app" else lambda **_: interrupt(""))
+            patched.setattr(f"pulsarscope.cli.arguments.{place}", interrupt if place != "application.app" else lambda **_: interrupt(""))
             assert run(patched, "decode", "x.pcap", option) == 5
         assert capsys.readouterr().err == "pulsarscope: interrupted; there is no output\n"
 

@@ -14,9 +14,9 @@ FORMATS = ("timeline", "ndjson", "json")
 def test_decoding_imports_nothing_that_was_not_imported_before(records: str, tmp_path: Path) -> None:
     program = f"""
 import sys
-from pulsarscope.cli.application import app
+from pulsarscope.cli.arguments.application import app
 from pulsarscope.cli.late_imports import import_late_modules
-from pulsarscope.cli import decode
+from pulsarscope.cli.commands import decode
 import_late_modules()
 before = set(sys.modules)
 for name in {FORMATS!r}:

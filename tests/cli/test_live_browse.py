@@ -10,8 +10,8 @@ from tempfile import TemporaryFile
 
 import pytest
 
-from pulsarscope.cli.live import live
-from pulsarscope.cli.live_request import LiveRequest
+from pulsarscope.cli.arguments.live_request import LiveRequest
+from pulsarscope.cli.commands.live import live
 from pulsarscope.model.errors import UsageError
 
 pytest.importorskip("textual")

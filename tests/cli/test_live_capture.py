@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from pulsarscope.cli.live import WATCHED_KINDS
+from pulsarscope.cli.arguments.live_request import LiveRequest
+from pulsarscope.cli.arguments.row_request import run_options
+from pulsarscope.cli.commands.live import WATCHED_KINDS
 from pulsarscope.cli.live_capture import LiveCapture, LiveTables
-from pulsarscope.cli.live_request import LiveRequest
-from pulsarscope.cli.row_request import run_options
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.tables import TABLES

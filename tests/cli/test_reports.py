@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.cli.application import app
-from pulsarscope.cli.compare import CompareRequest, compare
-from pulsarscope.cli.diagnose import DiagnoseRequest, diagnose
+from pulsarscope.cli.arguments.application import app
+from pulsarscope.cli.commands.compare import CompareRequest, compare
+from pulsarscope.cli.commands.diagnose import DiagnoseRequest, diagnose
+from pulsarscope.cli.commands.stats import StatsRequest, stats
 from pulsarscope.cli.progress import ProgressBar
-from pulsarscope.cli.stats import StatsRequest, stats
 from tests.places import CAPTURES, ROOT
 from tests.scenarios.bad_inputs.cases import capture
 from tests.scenarios.bad_inputs.text import OWN_COLORS, hostile_packets

@@ -11,8 +11,8 @@ import pytest
 
 import pulsarscope as ps
 from pulsarscope.capture import BlockReader
-from pulsarscope.cli.options import CommandRequest, ReadOptions
-from pulsarscope.cli.row_request import output_name
+from pulsarscope.cli.arguments.options import CommandRequest, ReadOptions
+from pulsarscope.cli.arguments.row_request import output_name
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.cli.selected_rows import SelectedRows
 from pulsarscope.engine import local as pipeline

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.cli.options import ReadOptions
-from pulsarscope.cli.pipeline_request import PipelineRequest, SparkOptions, WatchOptions
+from pulsarscope.cli.arguments.options import ReadOptions
+from pulsarscope.cli.arguments.pipeline_request import PipelineRequest, SparkOptions, WatchOptions
 from pulsarscope.cli.watch import _identity, _line, follow, watch
 from pulsarscope.model.errors import UsageError
 

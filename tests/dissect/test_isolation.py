@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pulsarscope import protocols
-from pulsarscope.cli.application import app
+from pulsarscope.cli.arguments.application import app
 from pulsarscope.dissect.capabilities import ReportColumn, ReportTable, TopicNames
 from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.events import Remark

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pulsarscope as ps
-from pulsarscope.cli.application import app
+from pulsarscope.cli.arguments.application import app
 from pulsarscope.dissect.finding_catalogue import codes_of
 from pulsarscope.dissect.registry import finding_codes, threshold_table
 from pulsarscope.model.findings import NOTE, SESSION

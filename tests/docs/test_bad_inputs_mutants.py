@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from pulsarscope.cli.options import CommandRequest, ReadOptions
+from pulsarscope.cli.arguments.options import CommandRequest, ReadOptions
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.errors import CaptureError
 from tests.scenarios import Conversation, base_command, command_frame, compress, message_metadata, payload_frame, sized

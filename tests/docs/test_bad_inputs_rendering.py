@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from pulsarscope.cli.application import app
-from pulsarscope.cli.options import CommandRequest
+from pulsarscope.cli.arguments.application import app
+from pulsarscope.cli.arguments.options import CommandRequest
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.text import show_controls
 from tests.scenarios import Packet, message_metadata, payload_frame

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from docs.make_findings import PAGE, BadInput, all_codes, bad_inputs, page
-from pulsarscope.cli.application import app
+from pulsarscope.cli.arguments.application import app
 from pulsarscope.dissect.finding_catalogue import FindingEntry
 from pulsarscope.model.findings import LIVE_CODES
 from tests.docs import (

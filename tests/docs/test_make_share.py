@@ -13,7 +13,7 @@ import pytest
 
 from docs.command_tree import BEFORE, BEHIND, FILTER, LIST, WORD, commands, findings, word_lists, words_of
 from docs.make_share import files
-from pulsarscope.cli.command_names import COMMANDS
+from pulsarscope.cli.arguments.command_names import COMMANDS
 from tests.places import ROOT
 
 BASH_SCRIPT = "share/bash-completion/completions/pulsarscope"

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from docs import make_examples, make_reference
 from docs.site_links import on_page_markdown
-from pulsarscope.cli import help as help_command
-from pulsarscope.cli.application import app
-from pulsarscope.cli.command_names import COMMANDS
-from pulsarscope.cli.help import TOPICS
+from pulsarscope.cli.arguments.application import app
+from pulsarscope.cli.arguments.command_names import COMMANDS
+from pulsarscope.cli.commands import help as help_command
+from pulsarscope.cli.commands.help import TOPICS
 from pulsarscope.model.errors import UsageError
 from tests.places import ROOT
 from tests.scenarios.command_line import execute_here

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.cli.fields import catalogue
+from pulsarscope.cli.commands.fields import catalogue
 from pulsarscope.filter import Filter
 from pulsarscope.model.records import ROWS, Checksum, Row
 from tests.scenarios import rows

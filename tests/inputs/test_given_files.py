@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pulsarscope as ps
-from pulsarscope.cli.application import app
+from pulsarscope.cli.arguments.application import app
 from pulsarscope.dissect.capabilities import GivenSchema
 from pulsarscope.inputs import given_files
 from pulsarscope.inputs.given_files import given_names, given_schemas

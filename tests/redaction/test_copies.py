@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pulsarscope as ps
-from pulsarscope.cli.extract_request import ExtractRequest
+from pulsarscope.cli.arguments.extract_request import ExtractRequest
 from pulsarscope.cli.packet_copy import write_packets
 from pulsarscope.engine.local import run
 from pulsarscope.engine.options import Options

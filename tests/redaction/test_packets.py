@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pulsarscope.cli.extract_request import ExtractRequest
-from pulsarscope.cli.options import ReadOptions
+from pulsarscope.cli.arguments.extract_request import ExtractRequest
+from pulsarscope.cli.arguments.options import ReadOptions
 from pulsarscope.cli.packet_copy import write_packets
 from pulsarscope.engine.local import run
 from pulsarscope.engine.options import Options

@@ -18,7 +18,7 @@ import pyarrow.parquet
 
 from pulsarscope.capture import Inputs, Portion
 from pulsarscope.capture.file_list import SOURCE_BY_INTERFACE
-from pulsarscope.cli.options import ReadOptions
+from pulsarscope.cli.arguments.options import ReadOptions
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine.flows import OF_LEGS, with_secrets
 from pulsarscope.engine.options import Options as EngineOptions

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import pulsarscope.spark
-from pulsarscope.cli.index import IndexRequest, index
-from pulsarscope.cli.options import ReadOptions
+from pulsarscope.cli.arguments.options import ReadOptions
+from pulsarscope.cli.commands.index import IndexRequest, index
 from pulsarscope.model.errors import CaptureError, UsageError
 from tests.spark.inside import SOURCE_PER_FILE, pickled, texts
 

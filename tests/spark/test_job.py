@@ -17,9 +17,9 @@ import zstandard
 
 from benchmarks.traffic import records, short_connections, steady, write_records
 from pulsarscope.capture import expand_inputs
-from pulsarscope.cli.options import CommandRequest, ReadOptions
-from pulsarscope.cli.pipeline import run_job
-from pulsarscope.cli.pipeline_request import PipelineRequest, SparkOptions, table_options
+from pulsarscope.cli.arguments.options import CommandRequest, ReadOptions
+from pulsarscope.cli.arguments.pipeline_request import PipelineRequest, SparkOptions, table_options
+from pulsarscope.cli.commands.pipeline import run_job
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.model.records import ALL
 from pulsarscope.output.export.arrow import arrow_schema

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import Inputs, expand_inputs
-from pulsarscope.cli.options import ReadOptions
-from pulsarscope.cli.pipeline_request import PipelineRequest, table_options
+from pulsarscope.cli.arguments.options import ReadOptions
+from pulsarscope.cli.arguments.pipeline_request import PipelineRequest, table_options
 from pulsarscope.engine import resting
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.spark import shuffle_batches

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.traffic import short_connections
 from pulsarscope.capture import expand_inputs
-from pulsarscope.cli.pipeline import explain
-from pulsarscope.cli.pipeline_request import PipelineRequest, SparkOptions
+from pulsarscope.cli.arguments.pipeline_request import PipelineRequest, SparkOptions
+from pulsarscope.cli.commands.pipeline import explain
 from pulsarscope.model.errors import CaptureError, UsageError
 from pulsarscope.spark.plan import make_plan, plan_lines
 from tests.spark.inside import BY_DEFAULT, SOURCE_PER_FILE, local, ring

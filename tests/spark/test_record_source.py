@@ -20,7 +20,7 @@ import zstandard
 import pulsarscope.spark
 from benchmarks.traffic import short_connections
 from pulsarscope.capture import expand_inputs
-from pulsarscope.cli.options import CommandRequest, ReadOptions
+from pulsarscope.cli.arguments.options import CommandRequest, ReadOptions
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.engine.local import Options as EngineOptions
 from pulsarscope.model.records import ROWS

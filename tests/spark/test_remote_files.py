@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pulsarscope.capture import BlockReader, Inputs, expand_inputs
-from pulsarscope.cli.application import app
+from pulsarscope.cli.arguments.application import app
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.spark.remote_files import list_files, open_path, system_at
 from tests.spark.inside import Cluster, local

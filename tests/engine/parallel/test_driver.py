@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pulsarscope.cli.arguments.options import CommandRequest
 from pulsarscope.cli.encoded_rows import Encoding
-from pulsarscope.cli.options import CommandRequest
 from pulsarscope.cli.run_command import run_command
 from pulsarscope.engine import local as pipeline
 from pulsarscope.engine import parallel as jobs

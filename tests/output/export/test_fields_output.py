@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pulsarscope.cli.application import app
+from pulsarscope.cli.arguments.application import app
 from pulsarscope.model.errors import PulsarscopeError, UsageError
 from tests.places import CAPTURES
 from tests.scenarios.bad_inputs.cases import capture

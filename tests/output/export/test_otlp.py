@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.cli.decode import DecodeRequest, decode
+from pulsarscope.cli.commands.decode import DecodeRequest, decode
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import JourneyRow
 from pulsarscope.output.export.otlp import SCHEMA, OtlpOutput

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pulsarscope as ps
-from pulsarscope.cli.decode import DecodeRequest, decode
+from pulsarscope.cli.commands.decode import DecodeRequest, decode
 from pulsarscope.model.records import JourneyRow
 from pulsarscope.output.export.perfetto import PerfettoOutput
 from tests.places import CAPTURES

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pulsarscope.cli.follow import FollowRequest, follow
+from pulsarscope.cli.commands.follow import FollowRequest, follow
 from pulsarscope.filter.follow import FollowFilter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow

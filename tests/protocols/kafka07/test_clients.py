@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pulsarscope as ps
-from pulsarscope.cli.application import app
+from pulsarscope.cli.arguments.application import app
 from pulsarscope.model.records import ExchangeRow, FrameRow, MessageRow
 from tests.places import CAPTURES
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pulsarscope as ps
-from pulsarscope.cli.application import app
+from pulsarscope.cli.arguments.application import app
 from pulsarscope.engine.local import run
 from pulsarscope.engine.options import Options
 from pulsarscope.filter import FollowFilter

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pulsarscope.analysis.diagnosis import Diagnosis
-from pulsarscope.cli.application import app
+from pulsarscope.cli.arguments.application import app
 from pulsarscope.dissect.known_issues import KnownIssue, Version, version
 from pulsarscope.dissect.registry import finding_codes
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from docs.make_findings import all_codes, bad_inputs
+from pulsarscope.cli.arguments.options import NEVER
 from pulsarscope.cli.exit_codes import exit_code
-from pulsarscope.cli.options import NEVER
 from pulsarscope.engine.local import ALL_RECORDS, run
 from pulsarscope.inputs.key_logs import read_key_logs
 from pulsarscope.model.errors import CaptureError

@@ -1,0 +1,1 @@
+"""Command lines: options, their defaults from configuration files, and what they request."""

@@ -1,0 +1,247 @@
+"""The meaning of a request for rows: the output, its options and encoding, the filter, and the options of the run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pulsarscope.analysis.counted_once import IDENTIFYING
+from pulsarscope.cli.arguments.options import NEVER, AnyRequest, CommandRequest
+from pulsarscope.cli.arguments.read_options import engine_options, filter_of, names_in, record_kinds
+from pulsarscope.cli.encoded_rows import Encoding
+from pulsarscope.model.errors import UsageError
+from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.platform import load_native
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
+from pulsarscope.output.registry import CHECKSUM_COLUMNS, OutputOptions, column_names
+from pulsarscope.output.render.style import is_terminal, text_encoding, wants_color
+
+if TYPE_CHECKING:
+    from pulsarscope.cli.indexes import RowsRun
+    from pulsarscope.engine.options import Options
+    from pulsarscope.filter import RowFilter, UserFilter
+    from pulsarscope.filter.field_columns import FieldColumns
+
+TRACES = ("otlp", "perfetto")
+"""Outputs of journeys only, which combine the rows of an entry."""
+
+FOLDER_OUTPUT = "parquet"
+"""The output that writes a folder when there are several kinds of records."""
+
+COLUMN_OUTPUTS = ("ndjson", "csv", "timeline", "lanes", FOLDER_OUTPUT)
+"""Outputs that take frames in the columns of a compiled reader."""
+
+BESIDE_COLUMNS = frozenset({ExchangeRow.kind, FindingRow.kind, ConnectionRow.kind, MessageRow.kind})
+"""Kinds of records that may be mixed with frames in columns; exchanges and messages only in NDJSON and Parquet."""
+
+PAYLOAD_FORM = "base64"
+"""Form of payloads that only a field reads."""
+
+MESSAGES_OUTPUT = "messages"
+"""The output of messages as text."""
+
+FILES_OUTPUT = "payload_files"
+"""The output that writes a file for each payload."""
+
+
+def kinds_of(request: CommandRequest) -> tuple[str, ...]:
+    """Return the kinds of records to write. Raises UsageError when the format cannot hold them."""
+    kinds = record_kinds(request.records)
+    if request.format not in TRACES:
+        return kinds
+    if kinds not in ((FrameRow.kind,), (JourneyRow.kind,)) or request.columns is not None:  # frames are the default
+        raise UsageError(f"--format {request.format} writes complete journeys: leave out --records and --columns")
+    return (JourneyRow.kind,)
+
+
+def output_name(request: CommandRequest, kinds: tuple[str, ...]) -> str:
+    """Return the name of the output that a request asks for. Raises UsageError when its options contradict each other."""
+    if request.tail is not None and request.limit is not None:
+        raise UsageError("--limit takes the first records and --tail the last: give one")
+    if request.export is not None:
+        return FILES_OUTPUT
+    if request.payload is not None and MessageRow.kind not in kinds and not request.hex:
+        raise UsageError("--payload is for messages: use the command messages, or --records frame,message")
+    if request.detail or request.hex:
+        view = "-V and -x" if request.detail and request.hex else "-V" if request.detail else "-x"
+        for option, value in (("--format", request.format), ("--columns", request.columns)):
+            if value is not None:
+                raise UsageError(f"{view} cannot be combined with {option}")
+        if "frame" not in kinds:
+            raise UsageError(f"{view} shows frames: add frame to --records")
+        return "tree" if request.detail else "hex"
+    if fields_of(request, kinds) is not None:
+        return "fields"
+    if request.format in (FOLDER_OUTPUT, "perfetto") and request.out is None and is_terminal(sys.stdout):
+        raise UsageError(f"{request.format} cannot be written to a terminal: name a file with -o")
+    if request.format is not None:
+        return request.format
+    if request.subject is not None:
+        return "lanes"
+    if request.columns is not None:
+        return "table"
+    if "frame" in kinds:
+        return "timeline"
+    return MESSAGES_OUTPUT if kinds == (MessageRow.kind,) else "table"
+
+
+def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter | None:
+    """Return the filter of the rows: for the followed subject, from -Y, or both. Raises UsageError when either is invalid."""
+    display_filter = filter_of(request, kinds)
+    if request.subject is None:
+        return display_filter
+    from pulsarscope.filter import FollowFilter, JoinedFilter  # one command needs it
+    from pulsarscope.protocols import make_dissectors
+
+    in_columns = _writes_columns(request, kinds) and (display_filter is None or display_filter.takes_columns)
+    in_columns = in_columns and not (request.redact or request.mask_key is not None)  # of copies, rows are chosen by their places
+    follow_filter = FollowFilter(*request.subject, make_dissectors(), in_columns=in_columns)
+    return follow_filter if display_filter is None else JoinedFilter(follow_filter, display_filter)
+
+
+def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> Encoding | None:
+    """Return the encoding of rows for programs; None for text, which is made from the rows directly. Raises UsageError without pyarrow."""
+    if name == FOLDER_OUTPUT:
+        from pulsarscope.output.export.arrow import require_pyarrow  # other outputs start quicker without it
+
+        require_pyarrow()
+    return None if request.format is None or name in (*TRACES, "fields") else Encoding(name, kinds, _columns(request), quiet=request.quiet)
+
+
+def fields_of(request: CommandRequest, kinds: tuple[str, ...]) -> FieldColumns | None:
+    """Return the fields that --columns names, if any of them is not a column. Raises FilterError when a name is neither."""
+    if (names := _columns(request)) is None:
+        return None
+    known = {name for kind in kinds for name in column_names(kind)}.union(CHECKSUM_COLUMNS)
+    if all(name in known for name in names):
+        return None
+    from pulsarscope.cli.commands.fields import catalogue  # most runs name columns
+    from pulsarscope.filter import FilterError
+    from pulsarscope.filter.field_columns import FieldColumns
+
+    try:
+        return FieldColumns(names, kinds, catalogue(), payload=request.payload or PAYLOAD_FORM)
+    except FilterError:
+        if all(name.isidentifier() for name in names if name not in known):
+            return None  # which refuses it as a column
+        raise
+
+
+def with_payload(request: AnyRequest, kinds: tuple[str, ...]) -> AnyRequest:
+    """Return a request whose messages have payloads, if a field is made from these."""
+    if request.payload is not None or MessageRow.kind not in kinds or (fields := fields_of(request, kinds)) is None:
+        return request
+    return msgspec.structs.replace(request, payload=PAYLOAD_FORM) if fields.reads_payload else request
+
+
+def _columns(request: CommandRequest) -> tuple[str, ...] | None:
+    columns = None if request.columns is None else names_in(request.columns)
+    if columns == ():
+        raise UsageError("--columns is empty")
+    return columns
+
+
+def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> Options:
+    """Return the options of the run. Raises UsageError when an option of the command line is invalid."""
+    run_kinds = set(kinds)
+    if request.format is None:
+        run_kinds |= {"connection", "finding"}  # text introduces connections and shows findings where they occur
+    elif not request.quiet:
+        run_kinds.add("finding")
+    if row_filter is not None and row_filter.learn is not None:
+        run_kinds.add(MessageRow.kind)
+    return msgspec.structs.replace(
+        engine_options(request.reading),
+        records=frozenset(run_kinds),
+        show_secrets=request.show_secrets,
+        payloads=request.format is None or request.fail_on != NEVER or not {"message", "finding"}.isdisjoint(kinds),
+        payload=(request.payload if row_filter is None else row_filter.payload) if MessageRow.kind in kinds else None,
+        message_columns=_message_columns(request),
+        rows_max=ROWS_MAX,
+        columns=_takes_columns(request, kinds, row_filter),
+        frames_alone=_takes_frames_alone(request, kinds, row_filter),
+        together=_takes_together(request, kinds, row_filter),
+        raw=request.hex,
+        rules="finding" in kinds or request.fail_on != NEVER,
+        anchors=request.once,
+    )
+
+
+def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
+    """Return True when rows of frames are written unread, are made only after a subject is followed, or are not asked for."""
+    others = {*kinds} - {FrameRow.kind}
+    if FrameRow.kind not in kinds:
+        return others <= BESIDE_COLUMNS - {MessageRow.kind} and request.subject is None and not request.hex
+    if request.once or not others <= BESIDE_COLUMNS:
+        return False
+    if others and (row_filter is not None or request.subject is not None):
+        return False
+    if others & {ExchangeRow.kind, MessageRow.kind} and output_name(request, kinds) not in ("ndjson", FOLDER_OUTPUT):
+        return False
+    if MessageRow.kind in others and (request.payload is not None or not _takes_together(request, kinds, row_filter)):
+        return False
+    if row_filter is not None and not row_filter.takes_columns:
+        return False
+    if request.subject is not None:
+        return not request.hex
+    return _writes_columns(request, kinds)
+
+
+def _writes_columns(request: CommandRequest, kinds: tuple[str, ...]) -> bool:
+    """Return True when the output takes frames in columns, and nothing before it looks into them."""
+    looked_into = request.limit is not None or request.tail is not None or request.columns is not None
+    return output_name(request, kinds) in COLUMN_OUTPUTS and not looked_into
+
+
+def _takes_frames_alone(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
+    """Return True when only frames are written, besides the lines of text about findings."""
+    return request.fail_on == NEVER and kinds == (FrameRow.kind,) and _takes_columns(request, kinds, row_filter)
+
+
+def _takes_together(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
+    """Return True when the messages of an entry are written together: rows are neither read nor counted."""
+    if row_filter is not None or request.limit is not None or request.tail is not None:
+        return False
+    name = output_name(request, kinds)
+    in_lines = (name == "ndjson" and request.columns is None) or (name == MESSAGES_OUTPUT and request.payload is None)
+    return request.format == FOLDER_OUTPUT or (in_lines and load_native()[0] is not None)
+
+
+def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
+    """Return the columns of message rows that the output needs; None for all, as a filter may read any. The output refuses unknown ones."""
+    if request.format is None or request.columns is None or request.filter is not None:
+        return None
+    kinds = record_kinds(request.records)
+    if JourneyRow.kind in kinds or fields_of(request, kinds) is not None:
+        return None
+    known = column_names(MessageRow.kind)
+    asked = tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known))
+    return (*asked, *(name for name in IDENTIFYING if name not in asked)) if asked and request.once else asked or None
+
+
+def output_options(
+    request: CommandRequest, kinds: tuple[str, ...], run: RowsRun, row_filter: RowFilter | None, *, readable: bool = True
+) -> OutputOptions:
+    """Return the options of the output; `readable`: the packets can be read again."""
+    stream = sys.stdout if request.out in (None, "-") else None
+    return OutputOptions(
+        kinds=kinds,
+        run=run,
+        columns=_columns(request),
+        fields=fields_of(request, kinds),
+        format=request.format,
+        paths=tuple(run.inputs.paths),
+        time=request.time,
+        color=wants_color(stream, os.environ, request.no_color),
+        width=shutil.get_terminal_size().columns if is_terminal(stream) else None,
+        encoding=text_encoding(request.out),
+        quiet=request.quiet,
+        readable=readable,
+        payload=request.payload,
+        selection=row_filter,
+        subject=request.subject[0] if request.subject is not None else None,
+    )

@@ -1,0 +1,1 @@
+"""The commands, a module each: its options, and a function of its name."""
