@@ -147,14 +147,12 @@ def _read_registry(dissector: Dissector, nodes: Sequence[Node]) -> Registry:
 
 def names_readers(dissectors: Iterable[Dissector]) -> list[ReadNames]:
     """Return the readers of files with names, in the order of the dissectors."""
-    readers = [(dissector, contained(dissector, "names_reader", getattr, None, dissector, "names_reader")) for dissector in dissectors]
-    return [partial(_read_file, dissector, "names_reader", read) for dissector, read in readers if read is not None]
+    return [partial(_read_file, dissector, "names_reader", read) for dissector, read in _readers(dissectors, "names_reader")]
 
 
 def schema_readers(dissectors: Iterable[Dissector]) -> list[ReadSchema]:
     """Return the readers of schema files, in the order of the dissectors."""
-    readers = [(dissector, contained(dissector, "schema_reader", getattr, None, dissector, "schema_reader")) for dissector in dissectors]
-    return [partial(_read_file, dissector, "schema_reader", read) for dissector, read in readers if read is not None]
+    return [partial(_read_file, dissector, "schema_reader", read) for dissector, read in _readers(dissectors, "schema_reader")]
 
 
 def share_stored_readers(dissectors: Sequence[Dissector]) -> None:
@@ -168,9 +166,14 @@ def share_stored_readers(dissectors: Sequence[Dissector]) -> None:
 
 
 def _shared(dissectors: Sequence[Dissector], member: str) -> tuple[Callable[..., Any], ...]:
-    """Return the readers that dissectors have as this member."""
+    """Return the readers that dissectors have as this member; where one fails, its answer is None."""
+    return tuple(partial(contained, dissector, member, read, None) for dissector, read in _readers(dissectors, member))
+
+
+def _readers(dissectors: Iterable[Dissector], member: str) -> list[tuple[Dissector, Any]]:
+    """Return the dissectors that have a reader as this member, each with it."""
     readers = [(dissector, contained(dissector, member, getattr, None, dissector, member)) for dissector in dissectors]
-    return tuple(partial(contained, dissector, member, read, None) for dissector, read in readers if read is not None)
+    return [(dissector, read) for dissector, read in readers if read is not None]
 
 
 def _stored_opener(dissector: Dissector, settings: SessionSettings) -> OpenStored | None:

@@ -19,7 +19,7 @@ HEADER_BYTES = 5
 """Size of a record header: type, version and length."""
 
 _IV_BYTES = 12
-_SALT_BYTES, _EXPLICIT_BYTES = 4, 8
+_SALT_BYTES = 4
 _BLOCK_BYTES = 16
 
 _associated = Struct(">QBHH").pack

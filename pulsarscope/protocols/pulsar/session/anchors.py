@@ -10,6 +10,7 @@ from pulsarscope.dissect.legs import Anchor
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.limits import ANCHORS_MAX
 from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.pulsar.message_ids import Position, position_of, positions_of
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, OF_LOOKUP
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
@@ -21,8 +22,6 @@ ANCHORING = ANSWERED_BY.keys() - OF_LOOKUP - {"ACK"}
 
 _NONE: frozenset[str] = frozenset()
 
-_EntryId = tuple[int, int]
-
 
 class Anchors:
     """The first anchors of a connection, if any are asked for."""
@@ -32,7 +31,7 @@ class Anchors:
     def __init__(self, *, wanted: bool) -> None:
         self.left = ANCHORS_MAX if wanted else 0
         """Number of anchors yet to be given."""
-        self._delivered: dict[tuple[int, _EntryId], Request] = NOTHING
+        self._delivered: dict[tuple[int, Position], Request] = NOTHING
         self._watched = DELIVERED_MAX
         """MESSAGEs yet to be kept."""
 
@@ -57,7 +56,7 @@ class Anchors:
 
     def received(self, sent: Placed, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
         """Report a SEND and its receipt."""
-        entry_id = _entry_id(fields.get("message_id"))
+        entry_id = position_of(fields.get("message_id"))
         content = "SEND", fields.get("producer_id"), fields.get("sequence_id"), entry_id
         self._report(Anchor(content, sent, frame, unique=entry_id[0] > 0), events)
 
@@ -66,7 +65,7 @@ class Anchors:
         if self._watched:
             self._watched -= 1
             self._delivered = self._delivered or {}
-            key = fields.get("consumer_id", -1), _entry_id(fields.get("message_id"))
+            key = fields.get("consumer_id", -1), position_of(fields.get("message_id"))
             self._delivered[key] = Request(frame.file, frame.packet, frame.sub, frame.time, "MESSAGE", None)
 
     def acknowledged(self, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
@@ -74,7 +73,7 @@ class Anchors:
         if not (self.left and self._delivered):
             return
         number = fields.get("consumer_id", -1)
-        ids = [_entry_id(message_id) for message_id in fields.get("message_id") or ()]
+        ids = positions_of(fields.get("message_id"))
         kept = [first for entry_id in ids if (first := self._delivered.pop((number, entry_id), None)) is not None]
         if kept:
             self._report(Anchor(("MESSAGE", number, *ids), kept[0], frame, pushed=True), events)
@@ -82,8 +81,3 @@ class Anchors:
     def _report(self, anchor: Anchor, events: list[Event]) -> None:
         self.left -= 1
         events.append(anchor)
-
-
-def _entry_id(message_id: dict[str, Any] | None) -> _EntryId:
-    """Return the ledger and entry that a frame names."""
-    return (-1, -1) if message_id is None else (message_id.get("ledgerId", -1), message_id.get("entryId", -1))
