@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.on_use import load
 from pulsarscope.model.records import ROWS, columns
 
 if TYPE_CHECKING:
@@ -192,19 +192,14 @@ CHECKSUM_COLUMNS = ("checksum_status", "checksum_stored", "checksum_computed")
 
 def output(name: str) -> Factory:
     """Return the factory of an output. Raises KeyError when the output is unknown."""
-    factory: Factory = _load(OUTPUTS[name])
+    factory: Factory = load(OUTPUTS[name])
     return factory
 
 
 def encoder(name: str, kinds: Sequence[str], names: Sequence[str] | None) -> RowEncoder:
     """Return the encoder of an output for rows of these kinds and columns, None for all. Raises KeyError without one, or UsageError."""
-    made: RowEncoder = _load(ENCODERS[name])(kinds, names)
+    made: RowEncoder = load(ENCODERS[name])(kinds, names)
     return made
-
-
-def _load(place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 def choose_columns(names: Sequence[str] | None, kinds: Sequence[str], *, flat: bool = False) -> dict[str, tuple[str, ...]]:

@@ -36,7 +36,12 @@ FILE_READERS = {"pulsarscope.model.platform", "pulsarscope.model.users"}
 """Core modules that ask the system for the folders of installed packages, and for the user."""
 FILE_MODULES = {"glob", "io", "mmap", "os", "pathlib", "shutil", "sys", "tempfile"}
 """What of the core only `capture` imports: it is the one that reads files."""
-TABLES_OF_MODULES = {"pulsarscope.cli.arguments.command_names", "pulsarscope.cli.late_imports", "pulsarscope.output.registry"}
+TABLES_OF_MODULES = {
+    "pulsarscope.cli.arguments.command_names",
+    "pulsarscope.cli.late_imports",
+    "pulsarscope.model.on_use",
+    "pulsarscope.output.registry",
+}
 """Modules that import others by name, of their own room or, the command line, of any."""
 CLOCKS = {"now", "utcnow", "today"}
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pulsarscope.dissect.capabilities import FollowKinds, Ranges, Redact, ReportTable, Vocabulary
-from pulsarscope.dissect.contract import Candidate, Dissector
-from pulsarscope.dissect.dissector_rules import Rules
+from pulsarscope.dissect.capabilities import Ranges, Redact, ReportTable
+from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.records import Checksum, FrameRow, MessageRow
+from pulsarscope.model.on_use import on_use
+from pulsarscope.model.records import Checksum, FrameRow
 from pulsarscope.protocols.bookkeeper.commands import AUTH, RESPONSE
 from pulsarscope.protocols.bookkeeper.findings import CODES
 from pulsarscope.protocols.bookkeeper.framing import FRAMING
@@ -38,24 +38,17 @@ class BookkeeperDissector(Dissector):
     sides = "client", "bookie"
     upgrade = staticmethod(starts_tls)
 
+    # Imported on use: most captures show by their first frame that they hold another protocol, and most runs judge nothing.
+    recognise = on_use("pulsarscope.protocols.bookkeeper.boundary:candidate")
+    find_candidate = on_use("pulsarscope.protocols.bookkeeper.boundary:find_candidate")
+    summary = on_use("pulsarscope.protocols.bookkeeper.summary:summary")
+    message_summary = on_use("pulsarscope.protocols.bookkeeper.summary:message_summary")
+    vocabulary = on_use("pulsarscope.protocols.bookkeeper.vocabulary:VOCABULARY")
+    rules = on_use("pulsarscope.protocols.bookkeeper.rules:RULES")
+    follow_kinds = on_use("pulsarscope.protocols.bookkeeper.follow:FOLLOW_KINDS")
+
     def __init__(self, *, show_secrets: bool = False) -> None:
         self._show_secrets = show_secrets
-
-    # Imported on first use, as all below: most captures show that they hold another protocol by their first frame.
-
-    @cached_property
-    def recognise(self) -> Callable[..., Candidate | None]:
-        """See the contract."""
-        from pulsarscope.protocols.bookkeeper.boundary import candidate  # noqa: PLC0415 - see above
-
-        return candidate
-
-    @cached_property
-    def find_candidate(self) -> Callable[[bytes, int, int], int]:
-        """See the contract."""
-        from pulsarscope.protocols.bookkeeper.boundary import find_candidate  # noqa: PLC0415 - see above
-
-        return find_candidate
 
     @cached_property
     def _decoder(self) -> BookkeeperFrameDecoder:
@@ -97,52 +90,17 @@ class BookkeeperDissector(Dissector):
 
         return BookkeeperRedaction(names, self._digests, self.stored_redactions).redact
 
-    @cached_property
-    def summary(self) -> Callable[[FrameRow], str]:
-        """See the contract; imported on first use."""
-        from pulsarscope.protocols.bookkeeper.summary import summary  # noqa: PLC0415 - machine outputs never need it
-
-        return summary
-
-    @cached_property
-    def message_summary(self) -> Callable[[MessageRow], str]:
-        """See the contract; as `summary`."""
-        from pulsarscope.protocols.bookkeeper.summary import message_summary  # noqa: PLC0415
-
-        return message_summary
-
     def message_checksum(self, row: FrameRow) -> Checksum | None:
         """See the contract: it is in the data of the entry; the digest is the entry's own."""
         data = (row.fields or {}).get("data") or {}
         return Checksum(data["checksum"], data["crc32c"]) if "crc32c" in data else None
 
     @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """See the contract; as `summary`."""
-        from pulsarscope.protocols.bookkeeper.vocabulary import VOCABULARY  # noqa: PLC0415
-
-        return VOCABULARY
-
-    @property
-    def rules(self) -> Rules:
-        """See the contract; imported on first use."""
-        from pulsarscope.protocols.bookkeeper.rules import RULES  # noqa: PLC0415 - most runs judge nothing
-
-        return RULES
-
-    @cached_property
     def tables(self) -> tuple[ReportTable, ...]:
-        """See the contract; as `summary`."""
+        """See the contract."""
         from pulsarscope.protocols.bookkeeper.tables import tables  # noqa: PLC0415 - one command needs them
 
         return tables(self.receipt_readers)
-
-    @cached_property
-    def follow_kinds(self) -> FollowKinds:
-        """See the contract."""
-        from pulsarscope.protocols.bookkeeper.follow import FOLLOW_KINDS  # noqa: PLC0415 - only `follow` needs it
-
-        return FOLLOW_KINDS
 
     def ranges(self, data: bytes) -> Ranges:
         """See the contract."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pulsarscope.dissect.capabilities import FollowKinds, Ranges, ReadRegistry, Redact, Vocabulary
-from pulsarscope.dissect.contract import Candidate, Dissector
-from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.frames import Decoded
+from pulsarscope.dissect.capabilities import Ranges, Redact
+from pulsarscope.dissect.contract import Dissector
 from pulsarscope.dissect.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.records import FrameRow, MessageRow
+from pulsarscope.model.on_use import on_use
 from pulsarscope.protocols.kafka07.commands import REQUESTS, RESPONSES
 from pulsarscope.protocols.kafka07.findings import CODES
 from pulsarscope.protocols.kafka07.framing import FRAMING
@@ -37,42 +33,19 @@ class Kafka07Dissector(Dissector):
     sides = "client", "broker"
     keeps_frames = True
 
-    # Imported on first use, as all below: most captures show that they hold another protocol by their first frame.
-
-    @cached_property
-    def recognise(self) -> Callable[..., Candidate | None]:
-        """See the contract."""
-        from pulsarscope.protocols.kafka07.boundary import candidate  # noqa: PLC0415 - see above
-
-        return candidate
-
-    @cached_property
-    def find_candidate(self) -> Callable[[bytes, int, int], int]:
-        """See the contract."""
-        from pulsarscope.protocols.kafka07.boundary import find_candidate  # noqa: PLC0415 - see above
-
-        return find_candidate
-
-    @cached_property
-    def opens(self) -> Callable[[bytes, int, int], str | None]:
-        """See the contract."""
-        from pulsarscope.protocols.kafka07.boundary import opens  # noqa: PLC0415 - see above
-
-        return opens
-
-    @cached_property
-    def decode(self) -> Callable[[bytes, int, int], Decoded]:
-        """See the contract."""
-        from pulsarscope.protocols.kafka07.frame import decode  # noqa: PLC0415 - see above
-
-        return decode
-
-    @cached_property
-    def decode_partial(self) -> Callable[[bytes, int, int], Decoded]:
-        """See the contract."""
-        from pulsarscope.protocols.kafka07.frame import decode_partial  # noqa: PLC0415 - see above
-
-        return decode_partial
+    # Imported on use: most captures show by their first frame that they hold another protocol, and most runs judge nothing.
+    recognise = on_use("pulsarscope.protocols.kafka07.boundary:candidate")
+    find_candidate = on_use("pulsarscope.protocols.kafka07.boundary:find_candidate")
+    opens = on_use("pulsarscope.protocols.kafka07.boundary:opens")
+    decode = on_use("pulsarscope.protocols.kafka07.frame:decode")
+    decode_partial = on_use("pulsarscope.protocols.kafka07.frame:decode_partial")
+    rules = on_use("pulsarscope.protocols.kafka07.rules:RULES")
+    summary = on_use("pulsarscope.protocols.kafka07.summary:summary")
+    message_summary = on_use("pulsarscope.protocols.kafka07.summary:message_summary")
+    explain = on_use("pulsarscope.protocols.kafka07.summary:explain")
+    vocabulary = on_use("pulsarscope.protocols.kafka07.vocabulary:VOCABULARY")
+    follow_kinds = on_use("pulsarscope.protocols.kafka07.follow:FOLLOW_KINDS")
+    registry = on_use("pulsarscope.protocols.kafka07.zookeeper:read_registry")
 
     def sender(self, command: str) -> str | None:
         """See the contract."""
@@ -87,55 +60,6 @@ class Kafka07Dissector(Dissector):
         from pulsarscope.protocols.kafka07.session import Kafka07Session  # noqa: PLC0415 - see above
 
         return Kafka07Session(context)
-
-    @cached_property
-    def rules(self) -> Rules:
-        """See the contract; imported on first use."""
-        from pulsarscope.protocols.kafka07.rules import RULES  # noqa: PLC0415 - most runs judge nothing
-
-        return RULES
-
-    @cached_property
-    def summary(self) -> Callable[[FrameRow], str]:
-        """See the contract; as `rules`."""
-        from pulsarscope.protocols.kafka07.summary import summary  # noqa: PLC0415
-
-        return summary
-
-    @cached_property
-    def message_summary(self) -> Callable[[MessageRow], str]:
-        """See the contract; as `rules`."""
-        from pulsarscope.protocols.kafka07.summary import message_summary  # noqa: PLC0415
-
-        return message_summary
-
-    @cached_property
-    def explain(self) -> Callable[[str, Any], str | None]:
-        """See the contract; as `rules`."""
-        from pulsarscope.protocols.kafka07.summary import explain  # noqa: PLC0415
-
-        return explain
-
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """See the contract; as `rules`."""
-        from pulsarscope.protocols.kafka07.vocabulary import VOCABULARY  # noqa: PLC0415
-
-        return VOCABULARY
-
-    @cached_property
-    def follow_kinds(self) -> FollowKinds:
-        """See the contract."""
-        from pulsarscope.protocols.kafka07.follow import FOLLOW_KINDS  # noqa: PLC0415 - only `follow` needs it
-
-        return FOLLOW_KINDS
-
-    @cached_property
-    def registry(self) -> ReadRegistry:
-        """See the contract; as `rules`."""
-        from pulsarscope.protocols.kafka07.zookeeper import read_registry  # noqa: PLC0415
-
-        return read_registry
 
     def redaction(self, names: MaskedNames) -> Redact:
         """See the contract."""

@@ -7,26 +7,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.capabilities import (
-    FollowKinds,
     Ranges,
-    ReadNames,
     ReadReceipt,
-    ReadSchema,
     ReadStored,
     Redact,
     RedactStored,
-    ReportTable,
     Stored,
     TopicNames,
     Vocabulary,
 )
 from pulsarscope.dissect.contract import Candidate, Dissector, Framing, OpenStored
-from pulsarscope.dissect.dissector_rules import Rules
 from pulsarscope.dissect.frames import Decoded
 from pulsarscope.dissect.session import SessionContext, SessionSettings
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
+from pulsarscope.model.on_use import on_use
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import FrameRow, MessageRow
+from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.frame import boundary
 from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS, FAMILIES
@@ -56,6 +52,16 @@ class PulsarDissector(Dissector):
     announcing = ANNOUNCING_COMMANDS
     layout_head = (HEAD_START, HEAD_END)
     opening = frozenset({"CONNECT", "CONNECTED"})
+
+    # Imported on use: most runs judge nothing, and machine outputs show no text.
+    rules = on_use("pulsarscope.protocols.pulsar.rules:RULES")
+    summary = on_use("pulsarscope.protocols.pulsar.text.summary:summary")
+    message_summary = on_use("pulsarscope.protocols.pulsar.text.summary:message_summary")
+    explain = on_use("pulsarscope.protocols.pulsar.text.explain:explain")
+    tables = on_use("pulsarscope.protocols.pulsar.tables:TABLES")
+    follow_kinds = on_use("pulsarscope.protocols.pulsar.session.follow:FOLLOW_KINDS")
+    names_reader = on_use("pulsarscope.protocols.pulsar.admin_statistics:ledger_names")
+    schema_reader = on_use("pulsarscope.protocols.pulsar.values.schema_forms:schema_in")
 
     def __init__(self, *, show_secrets: bool = False) -> None:
         self._decoder = FrameDecoder(show_secrets)
@@ -112,13 +118,6 @@ class PulsarDissector(Dissector):
         """See the contract."""
         return PulsarSession(context, self._single_plan)
 
-    @cached_property
-    def rules(self) -> Rules:
-        """See the contract; imported on first use."""
-        from pulsarscope.protocols.pulsar.rules import RULES  # noqa: PLC0415 - most runs judge nothing
-
-        return RULES
-
     @property
     def known_issues(self) -> KnownIssues:
         """See the contract; imported on first use."""
@@ -126,31 +125,10 @@ class PulsarDissector(Dissector):
 
         return known_issues()
 
-    @cached_property
-    def summary(self) -> Callable[[FrameRow], str]:
-        """See the contract; the function itself, imported on first use: machine outputs never need it."""
-        from pulsarscope.protocols.pulsar.text.summary import summary  # noqa: PLC0415
-
-        return summary
-
     def completes(self, row: FrameRow) -> bool:
         """See the contract: all but the last chunk of a message do not."""
         metadata = row.metadata
         return not metadata or bool(metadata.get("chunk_id", 0) >= metadata.get("num_chunks_from_msg", 1) - 1)
-
-    @cached_property
-    def message_summary(self) -> Callable[[MessageRow], str]:
-        """See the contract; as `summary`."""
-        from pulsarscope.protocols.pulsar.text.summary import message_summary  # noqa: PLC0415
-
-        return message_summary
-
-    @cached_property
-    def explain(self) -> Callable[[str, Any], str | None]:
-        """See the contract; as `summary`."""
-        from pulsarscope.protocols.pulsar.text.explain import explain  # noqa: PLC0415
-
-        return explain
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -164,34 +142,6 @@ class PulsarDissector(Dissector):
         from pulsarscope.protocols.pulsar.redaction import PulsarRedaction  # noqa: PLC0415 - one command needs it
 
         return PulsarRedaction(self._decoder, self._single_plan, names).redact
-
-    @cached_property
-    def tables(self) -> tuple[ReportTable, ...]:
-        """See the contract."""
-        from pulsarscope.protocols.pulsar.tables import TABLES  # noqa: PLC0415 - one command needs them
-
-        return TABLES
-
-    @cached_property
-    def follow_kinds(self) -> FollowKinds:
-        """See the contract."""
-        from pulsarscope.protocols.pulsar.session.follow import FOLLOW_KINDS  # noqa: PLC0415 - only `follow` needs it
-
-        return FOLLOW_KINDS
-
-    @cached_property
-    def names_reader(self) -> ReadNames:
-        """See the contract."""
-        from pulsarscope.protocols.pulsar.admin_statistics import ledger_names  # noqa: PLC0415 - most runs are given none
-
-        return ledger_names
-
-    @cached_property
-    def schema_reader(self) -> ReadSchema:
-        """See the contract."""
-        from pulsarscope.protocols.pulsar.values.schema_forms import schema_in  # noqa: PLC0415 - most runs are given none
-
-        return schema_in
 
     @property
     def stored_reader(self) -> ReadStored:
