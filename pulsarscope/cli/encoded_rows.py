@@ -138,7 +138,7 @@ def damage(rows: Iterable[Any]) -> list[Warned]:
     return [(row.file if row.code in NAMELESS else None, with_hint(row.text, row.hint)) for row in findings]
 
 
-def warn_of(lines: Iterable[Warned], paths: Sequence[str], *, always: bool = False) -> None:
-    """Warn of damage in captures, with their names if there are several or if `always`."""
+def warn_of(lines: Iterable[Warned], paths: Sequence[str]) -> None:
+    """Warn of damage in captures, with their names."""
     for file, line in lines:
-        warn(line if file is None or (len(paths) < 2 and not always) else f"{input_name(paths[file])}: {line}")
+        warn(line if file is None else f"{input_name(paths[file])}: {line}")

@@ -119,7 +119,7 @@ def read_all(
             rows = batch.rows if batch.prepared is None else batch.prepared
             if warns:
                 findings = [row for row in others(rows) if type(row) is FindingRow]
-                warn_of(damage(findings), run.inputs.paths, always=True)
+                warn_of(damage(findings), run.inputs.paths)
                 failures += sum(row.code in FAILED_CODES for row in findings)
             consume(once.kept(rows, run.endpoints))
             progress.advance(batch.file, batch.bytes_read)

@@ -51,8 +51,8 @@ def system_reason(error: OSError | ValueError) -> str:
 
 
 def output_error(name: str, error: OSError, action: str = "write") -> OutputError:
-    """Say what the system gave as the reason why a result could not be written, or that its folder is missing."""
-    reason = "its folder does not exist" if isinstance(error, FileNotFoundError) else system_reason(error)
+    """Say why a result could not be written, as the system does, or that its folder is missing or, as /proc, takes no files."""
+    reason = "its folder does not exist, or takes no files" if isinstance(error, FileNotFoundError) else system_reason(error)
     return OutputError(f"cannot {action} {name}: {reason}")
 
 

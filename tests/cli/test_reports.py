@@ -12,6 +12,7 @@ import pytest
 
 from pulsarscope.cli.arguments.application import app
 from pulsarscope.cli.commands.compare import CompareRequest, compare
+from pulsarscope.cli.commands.decode import DecodeRequest, decode
 from pulsarscope.cli.commands.diagnose import DiagnoseRequest, diagnose
 from pulsarscope.cli.commands.stats import StatsRequest, stats
 from pulsarscope.cli.progress import ProgressBar
@@ -36,7 +37,9 @@ def test_a_damaged_input_is_four_and_reported(captures: Path, tmp_path: Path, ca
     assert "capture-truncated" in captured.out
     assert captured.err == ""
     assert stats(StatsRequest(files=[str(cut)])) == 4
-    assert "The capture ends" in capsys.readouterr().err
+    assert f"pulsarscope: {cut}: The capture ends" in capsys.readouterr().err
+    assert decode(DecodeRequest(files=[str(cut)], format="ndjson")) == 4
+    assert f"pulsarscope: {cut}: The capture ends" in capsys.readouterr().err
     assert compare(CompareRequest(before=str(cut), after=str(captures / "errors.pcap"))) == 4
     assert "The capture ends" in capsys.readouterr().err
 

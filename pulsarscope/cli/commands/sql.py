@@ -35,7 +35,7 @@ from pulsarscope.cli.progress import with_progress
 from pulsarscope.cli.reports import report_options
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import ConnectionRow, FindingRow, MessageRow
+from pulsarscope.model.records import FindingRow, MessageRow
 from pulsarscope.model.text import escape_json
 from pulsarscope.output.export.sink import identity
 
@@ -85,7 +85,7 @@ def _run_query(request: SqlRequest, output: CommandOutput) -> int:
         kinds = database.tables_of(request.query)
         options = msgspec.structs.replace(
             engine_options(request.reading),
-            records=kinds or frozenset({ConnectionRow.kind}),
+            records=kinds | {FindingRow.kind},  # of damage
             show_secrets=request.show_secrets,
             payloads=not kinds.isdisjoint({MessageRow.kind, FindingRow.kind}),
             payload=request.payload,
@@ -97,7 +97,7 @@ def _run_query(request: SqlRequest, output: CommandOutput) -> int:
         for batch in with_progress(run.inputs, run, quiet=request.quiet):
             if not request.quiet:
                 warn_of(damage(batch.rows), run.inputs.paths)
-            database.add(batch.rows)
+            database.add([row for row in batch.rows if row.kind in kinds])
         names, rows = database.query(request.query)
         sink = output.open(request, run.inputs.paths)
         if request.format is None:

@@ -156,13 +156,14 @@ def _findings(report: TextReport, records: list[ReportRecord]) -> None:
         return
     shown = records[: report.options.limit]
     report.heading("Findings")
+    before, after = (max(len(f"{record[side]:,}") for record in shown) for side in ("before", "after"))
     for record in shown:
-        counts = f"{record['before']:>7,} {report.symbols.to_server} {record['after']:<7,}"
+        counts = f"{record['before']:>{before},} {report.symbols.to_server} {record['after']:<{after},} "
         same = record["before"] == record["after"]
         label = f"{record['severity']:<7} {escape(record['code'])}"
         report.lines.append(f"  {counts} {label if same else report.severity(record['severity'], label)}")
     if len(records) > len(shown):
-        report.lines.append(f"{report.palette.dim}  and {plural(len(records) - len(shown), 'code')} more{report.palette.reset}")
+        report.paragraph(f"and {plural(len(records) - len(shown), 'code')} more", 2, report.palette.dim)
 
 
 def _names(report: TextReport, records: list[ReportRecord]) -> None:

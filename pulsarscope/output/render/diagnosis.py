@@ -152,7 +152,7 @@ def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, *
     hidden = len(symptoms) - options.limit
     if hidden > 0:
         report.lines.append("")
-        report.lines.append(f"{look.dim}and findings of {plural(hidden, 'more kind')} (--limit shows them){look.reset}")
+        report.paragraph(f"and findings of {plural(hidden, 'more kind')} (--limit shows them)", color=look.dim)
     return report.text()
 
 

@@ -139,7 +139,7 @@ class TextReport:
             for cells in zip(*(column.cells for column in part), strict=True):
                 self.lines.append(self._row(part, widths, list(cells)))
         if more > 0:
-            self.lines.append(f"{look.dim}  and {plural(more, noun)} more ({self.options.shows_more}){look.reset}")
+            self.paragraph(f"and {plural(more, noun)} more ({self.options.shows_more})", 2, look.dim)
 
     def _parts(self, shown: list[TextColumn]) -> Iterator[tuple[list[TextColumn], list[int]]]:
         """Yield the columns that stand side by side, with their widths."""
@@ -147,7 +147,8 @@ class TextReport:
             yield shown, [min(max(map(cell_width, (column.heading, *column.cells))), PADDED_MAX) for column in shown]
             return
         widths = self._fitting(shown)
-        names = list(takewhile(lambda column: column.name, shown)) or shown[:1]
+        marks = len(list(takewhile(lambda column: not column.heading, shown)))  # such as directions, which alone name no row
+        names = shown[:marks] + list(takewhile(lambda column: column.name, shown[marks:])) or shown[:1]
         start, room = len(names), self.width - self._taken(widths[: len(names)])
         folds = bool(names) and self.options.folds and start < len(shown) and self._taken([max(widths[start:])]) <= room
         while folds and self._taken(widths[start:]) > room:

@@ -157,7 +157,9 @@ def test_credentials_and_control_characters_do_not_come_out(tmp_path: Path) -> N
 def test_damage_is_the_exit_code(tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcapng"
     cut.write_bytes(Path(QUICKSTART).read_bytes()[:-3])
-    assert run(str(cut), "SELECT count(*) FROM frame", "-f", "csv", exit_code=4)
+    for query in ("SELECT count(*) FROM frame", "SELECT 1"):
+        result = CliRunner().invoke(app, ["sql", str(cut), query, "-f", "csv"])
+        assert (result.exit_code, result.stderr.count(f"pulsarscope: {cut}: The capture ends")) == (4, 1)
 
 
 @pytest.mark.parametrize("query", re.findall(r"^```sql\n(.*?)^```$", (ROOT / "docs/sql.md").read_text(), re.MULTILINE | re.DOTALL))

@@ -116,6 +116,20 @@ def test_what_an_encoding_lacks_becomes_a_backslash_escape() -> None:
     assert b"\\u6f22" in made.text()
 
 
+def test_a_mark_before_the_names_stands_below_with_them() -> None:
+    item = report(width=32)
+    columns = [TextColumn("", ["→"], right=False), TextColumn("command", ["SEND"], right=False, name=True)]
+    item.table([*columns, *(TextColumn(name, ["100"]) for name in ("frames", "messages", "bytes"))], 7, "command")
+    assert item.lines == [
+        "     command  frames  messages",
+        "  →  SEND        100       100",
+        "     command  bytes",
+        "  →  SEND       100",
+        "  and 7 commands more (--limit",
+        "  shows more)",
+    ]
+
+
 def test_the_note_of_a_heading_stands_below_it_where_there_is_no_room() -> None:
     made = report(width=20)
     made.heading("Topics", "rate of both directions")
@@ -137,7 +151,8 @@ def test_columns_without_room_stand_below_with_the_names_again() -> None:
         "  orders  1.25 ms  1.25 ms",
         "  topic       max",
         "  orders  1.25 ms",
-        "  and 2 topics more (--limit shows more)",
+        "  and 2 topics more (--limit",
+        "  shows more)",
     ]
     cut = report(width=28, folds=False)
     cut.table(columns)
