@@ -415,14 +415,13 @@ class EndedTimeline(msgspec.Struct, gc=False, frozen=True):
         """Return the row of the connection as it was when the streams ended; packets are not counted yet, because late ones may come."""
         return ConnectionRow(*_decode(self.row)) if isinstance(self.row, bytes) else self.row
 
-    def finish(self, of: Connection | ClosedConnection | None, out: list[Row | RawFrame]) -> None:
-        """Append the row of the connection, which is this one, unless the row is complete: no more packets come."""
+    def finish(self, of: Connection | ClosedConnection, out: list[Row | RawFrame]) -> None:
+        """Append the row of the connection, which is this one: no more packets come."""
         if self.doubt is not None:
             out.append(finding_row(self.doubt, self.source, self.dissector))
         if (row := self.so_far()) is not None:
-            if of is not None:
-                row.end, row.packets, dropped, row.retransmitted, row.out_of_order = of.counts()
-                row.client_dropped, row.server_dropped = dropped if row.client == source_endpoint(of.key) else dropped[::-1]
+            row.end, row.packets, dropped, row.retransmitted, row.out_of_order = of.counts()
+            row.client_dropped, row.server_dropped = dropped if row.client == source_endpoint(of.key) else dropped[::-1]
             out.append(row)
 
 

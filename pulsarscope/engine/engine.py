@@ -21,7 +21,7 @@ from pulsarscope.dissect.session import SessionSettings
 from pulsarscope.engine.column_rows import opens_messages, ordered_rows_type, steps_in_rows
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.ordering import LOCATED, RowKey, in_order, in_stretches
+from pulsarscope.engine.ordering import LOCATED, RowKey, Step, in_order, in_stretches
 from pulsarscope.engine.resting import RestingConnections
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
 from pulsarscope.engine.short_connections import ShortConnections
@@ -199,11 +199,10 @@ class Engine:
         """End all connections: what follows, if anything, is another vantage point."""
         self.settled = 0
         self._wake()
-        if self._short is not None:
-            self._short.end(self._assembler)
+        finished = () if self._short is None else self._timelines.finished(self._short.end(self._assembler))
         events = self._assembler.finished()
         self._assembler = Assembler()
-        return self._end(events)
+        return self._end(events, finished)
 
     def end_idle(self, time: int) -> Iterator[RowBatch]:
         """End the connections of which nothing follows that is captured at `time` or later; nanoseconds since the epoch."""
@@ -357,15 +356,15 @@ class Engine:
             keys = [*keys, *(key for key, _ in found)]
         yield self._batch(rows, keys)
 
-    def _end(self, events: Sequence[ConnectionEvents]) -> Iterator[RowBatch]:
-        """Give the rows of connections that end, or are written, with a file or with the run; each with what the rules report of it."""
+    def _end(self, events: Sequence[ConnectionEvents], finished: Iterable[Step] = ()) -> Iterator[RowBatch]:
+        """Give the rows of connections that end or are written with a file or the run, and what rules report; `finished`: further ones."""
         index_of, steps, findings = self._timelines.steps(self._selected(events), MEMORY_MAX_BYTES - self._assembler.buffered_bytes)
         if self._rules is not None:
             self._rules.begin_part(findings, ends=True)
         if self._timelines.in_columns and self._rules is not None:
             steps = [*steps_in_rows(steps, self._timelines.settings[None].kept())]  # the rules report of one connection after the other
         elif self._timelines.in_columns:
-            for stretch in in_stretches(steps, STEPS_TOGETHER):
+            for stretch in in_stretches(steps, STEPS_TOGETHER, finished):
                 for part, _ in self._timelines.rows(stretch, index_of, keyed=False):
                     yield self._batch(self._evaluated(part, ())[0])
             yield self._batch([row for _, row, _ in findings])
@@ -373,7 +372,7 @@ class Engine:
         rows: list[Any] = []
         keys: list[RowKey] = []
         payload_bytes = 0
-        stretches = in_stretches(steps, STEPS_TOGETHER)
+        stretches = in_stretches(steps, STEPS_TOGETHER, finished)
         for step in chain.from_iterable(in_order(stretch, together=False) for stretch in stretches):
             for piece, piece_keys in self._timelines.by_moments([step], index_of, keyed=self._select is not None):
                 some, some_keys = self._evaluated(piece, self._keys_of_step(piece_keys))

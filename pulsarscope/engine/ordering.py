@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import count, repeat
 from operator import itemgetter
 from typing import Any
@@ -62,11 +63,14 @@ def spread(orders: list[int], frames: FrameBatch, rows: Sequence[Row | RawFrame]
         orders.append(of_frames[index])
 
 
-def in_stretches(steps: Iterable[Step], size: int) -> Iterator[list[Step]]:
-    """Give steps in lists of about `size`, so that nothing of one list comes before anything of the list before it."""
+def in_stretches(steps: Iterable[Step], size: int, finished: Iterable[Step] = ()) -> Iterator[list[Step]]:
+    """Give steps in lists of about `size`, so that nothing of one list comes before anything of the list before it.
+
+    `finished`: further steps, without frames and in order.
+    """
     stretch: list[Step] = []
     last = 0
-    for step in sorted(steps, key=_first_order):
+    for step in merge(finished, sorted(steps, key=_first_order), key=_first_order):
         if len(stretch) >= size and _first_order(step) > last:
             yield stretch
             stretch = []

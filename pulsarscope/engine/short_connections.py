@@ -7,7 +7,8 @@ would have known, and the rows of these packets have been given before.
 
 from __future__ import annotations
 
-import sys
+from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from pulsarscope.dissect.column_batch import ColumnBatch
 from pulsarscope.dissect.legs import ANCHOR, packed_anchor_row
 from pulsarscope.engine.connection import nothing_left
 from pulsarscope.engine.plain_connection import PlainConnection, PlainEnd, ended_timeline
-from pulsarscope.model.flow import BEHIND_ALL, CLIENT, FILE_SHIFT, SERVER
+from pulsarscope.model.flow import CLIENT, FILE_SHIFT, SERVER
 from pulsarscope.model.limits import (
     ANCHORS_MAX,
     CLOSED_CONNECTION_NANOSECONDS,
@@ -100,8 +101,7 @@ class ShortConnections:
         """See `tcp.connection.ClosedElsewhere`."""
         place = before >> FILE_SHIFT, before & (1 << FILE_SHIFT) - 1
         while found := self._compiled.forget(time - 2 * CLOSED_CONNECTION_NANOSECONDS, place, AT_A_TIME):
-            for each in map(self._ended, found):
-                self._timelines.add_finished(each)
+            self._timelines.add_finished(map(self._ended, found))
         oldest = self._compiled.oldest
         return oldest is not None and oldest < place
 
@@ -111,11 +111,14 @@ class ShortConnections:
         if closed:
             self._hand_over_closed(assembler)
 
-    def end(self, assembler: Assembler) -> None:
-        """End all connections, as their capture does; let the assembler go on with those of which there is something to say."""
+    def end(self, assembler: Assembler) -> Iterator[PlainEnd]:
+        """End all connections, as their capture does; let the assembler go on with those of which there is something to say.
+
+        Return the closed ones whose rows are to be written, in the order of their last packets: some at a time, as there may be very many.
+        """
         self._catch_up(self._compiled.end(all=False), assembler)
-        self.finish_closed(sys.maxsize, BEHIND_ALL)
         self._timelines.forget_added()
+        return map(self._ended, chain.from_iterable(iter(partial(self._compiled.take_finished, AT_A_TIME), [])))
 
     def _catch_up(self, packets: list[tuple[bytes, Segment]], assembler: Assembler) -> None:
         """Bring connections to where they are, by their packets."""
@@ -143,7 +146,7 @@ class ShortConnections:
             if not self._gives_rows:
                 begin = connection.packet, connection.start
                 self._end_timeline(PlainConnection(key, self._dissector.name), connection.name, file, begin, recognised=recognised)
-            elif not self._evaluates:  # else they are there since they ended
+            else:
                 self._timelines.add_ended(self._ended(found))
             yield connection
 

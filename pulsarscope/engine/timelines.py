@@ -108,8 +108,8 @@ class Timelines:
         """Rules ask for the ends of connections."""
         self._frames = 0  # of the latest part
         self._ended: list[str] = []
-        self._finished: dict[str, Connection | ClosedConnection | None] = {}
-        """Connections of the part whose rows can be written, None where these are complete."""
+        self._finished: dict[str, Connection | ClosedConnection] = {}
+        """Connections of the part whose rows can be written."""
         self._ledger = Ledger()
         self._touched: list[tuple[str, Timeline]] = []
         """Connections of the latest part that may keep bytes."""
@@ -119,6 +119,8 @@ class Timelines:
         """Connections that end in the part to come, and need none either."""
         self._closing: dict[str, Closed] = {}
         """What rules get of such that end in the part to come."""
+        self._complete: dict[str, PlainEnd] = {}
+        """Such of which no late packets come: their rows can be written."""
 
     def configure(self, settings: Settings, evaluated: AbstractSet[str]) -> None:
         """Take the settings of all connections, without their vantage point, and the kinds of rows for which rules ask."""
@@ -212,17 +214,21 @@ class Timelines:
         self.table[end.name] = end.timeline(end.row())
 
     def add_end(self, end: PlainEnd) -> None:
-        """Let the rules know of a connection that ends in the part to come, and take it as `add_ended` does."""
-        row = end.row()
-        self.table[end.name] = end.timeline(row)
-        self._closing[end.name] = Closed(row, end.closing)
-        self._added.append((end.last_at, end.name, None))
+        """Let the rules know of a connection that ends in the part to come."""
+        row, name = end.row(), end.name
+        self._closing[name] = Closed(row, end.closing)
+        self._added.append((end.last_at, name, None))
 
-    def add_finished(self, end: PlainEnd) -> None:
-        """Give the row of a connection that has ended, and of which no late packets come."""
-        self.table[end.name] = end.timeline(end.row(complete=True))
-        self._finished[end.name] = None
-        self._added.append((end.last_at, end.name, None))
+    def add_finished(self, ends: Iterable[PlainEnd]) -> None:
+        """Give the rows of connections that have ended, and of which no late packets come, in the part to come."""
+        self._added += self.finished(ends)
+
+    def finished(self, ends: Iterable[PlainEnd]) -> Iterator[Step]:
+        """Yield the steps that give these rows."""
+        for end in ends:
+            name = end.name
+            self._complete[name] = end
+            yield end.last_at, name, None
 
     def forget_added(self) -> None:
         """Drop the connections of which frames were added: their capture has ended."""
@@ -298,9 +304,9 @@ class Timelines:
         keys: list[RowKey] = []
         payload_bytes = 0
         for order, name, frames in steps:
-            timeline = self.table[name]
-            key = order, index_of[name]
-            if frames is None or isinstance(timeline, EndedTimeline):
+            timeline = self.table.get(name)
+            key = order, index_of.get(name, _BEHIND)
+            if frames is None or not isinstance(timeline, Timeline):
                 self.carry_out(name, None, rows)
                 if rows.later:
                     yield from self._taken(rows, keys, key, keyed=keyed)
@@ -338,10 +344,10 @@ class Timelines:
         orders: list[int] = []
         indexes: list[int] = []
         for order, name, frames in steps:
-            timeline = self.table[name]
+            timeline = self.table.get(name)
             before = len(rows)
             self.carry_out(name, frames, rows)
-            if frames is not None and not isinstance(timeline, EndedTimeline):
+            if frames is not None and isinstance(timeline, Timeline):
                 orders += orders_of(order, frames)
                 if len(rows) != len(orders):
                     spread(orders, frames, rows[before:])
@@ -361,6 +367,9 @@ class Timelines:
         """Carry out a step of a connection, and append its rows."""
         if (closed := self._closing.pop(name, None)) is not None:
             rows.append(closed)
+            return
+        if (complete := self._complete.pop(name, None)) is not None:
+            rows.append(complete.row(complete=True))
             return
         timeline = self.table[name]
         if isinstance(timeline, EndedTimeline):

@@ -43,6 +43,21 @@ def test_steps_come_in_stretches_of_which_none_reaches_into_the_next() -> None:
     assert [*in_stretches([], 2)] == []
 
 
+def test_steps_that_are_in_order_already_stand_among_the_others_and_are_taken_when_their_stretch_begins() -> None:
+    taken: list[int] = []
+
+    def finished() -> Any:
+        for packet in (2, 3, 6, 8):
+            taken.append(packet)
+            yield at(1, packet), f"finished {packet}", None
+
+    steps: list[Any] = [(at(1, packet), f"{packet}", None) for packet in (5, 3)]
+    stretches = in_stretches(steps, 2, finished())
+    assert [name for _, name, _ in next(stretches)] == ["finished 2", "finished 3", "3"]
+    assert taken == [2, 3, 6]
+    assert [[name for _, name, _ in stretch] for stretch in stretches] == [["5", "finished 6"], ["finished 8"]]
+
+
 def test_frames_in_columns_stand_where_their_first_one_does() -> None:
     native = pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     columns = ColumnBatch(compiled_reader(native, show_secrets=False).frames())

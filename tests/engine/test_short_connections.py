@@ -16,12 +16,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import pulsarscope as ps
+from pulsarscope.dissect.legs import AnchorRow
 from pulsarscope.engine import timelines
 from pulsarscope.engine.connection import Timeline
+from pulsarscope.engine.parallel import run
 from pulsarscope.model.limits import READ_BLOCK_BYTES
+from pulsarscope.model.ordered_rows import others
 from pulsarscope.model.platform import NATIVE, load_native
 from pulsarscope.protocols.pulsar.frame.compiled import COMMANDS
-from tests.scenarios.both_readers import BothReaders
+from tests.scenarios.both_readers import BothReaders, blocks_of, reader
 from tests.scenarios.capture_mutations import corpus_options
 from tests.scenarios.capturefile import Packet, pcap, write_pcap
 from tests.scenarios.chance import randoms
@@ -49,6 +52,7 @@ from tests.scenarios.commands import (
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import SECOND, START_NS, STEP_NS, Conversation
 from tests.scenarios.frames import command_frame
+from tests.scenarios.options import Options
 from tests.scenarios.packets import ACK, FIN, RST, SYN
 from tests.scenarios.wire_mutations import damaged
 
@@ -57,6 +61,8 @@ IN_COLUMNS, IN_TEXT, WITH_RULES = 3, 5, 2
 what rules say."""
 
 TOKEN = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in (b'{"alg":"HS256"}', b'{"sub":"a","exp":1800000000}', b"signature"))
+
+ANCHORS = Options(frozenset({"frame", "exchange"}), anchors=True, columns=True)
 
 Left = list[str]
 
@@ -445,6 +451,39 @@ def test_of_too_many_closed_connections_the_same_wait_no_longer(
     connections = [short(number, number * step, answered=other == WITH_RULES) for number in range(120)]
     packets = in_order(chain.from_iterable(connections))
     BothReaders(tmp_path, corpus_options()).check(pcap(packets), other=other, block=block)
+
+
+@pytest.mark.parametrize("block", [1000, 60_000])
+@pytest.mark.parametrize("other", [IN_COLUMNS, WITH_RULES])
+@pytest.mark.parametrize("together", [3, 1_024])
+def test_connections_that_wait_when_the_capture_ends_stand_in_the_order_of_their_last_packets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, other: int, together: int
+) -> None:
+    monkeypatch.setattr("pulsarscope.engine.short_connections.AT_A_TIME", together)
+    monkeypatch.setattr("pulsarscope.engine.engine.STEPS_TOGETHER", together)
+    found = []
+    for number in range(40):
+        packets = short(number, number * SECOND // 100, answered=other == WITH_RULES)
+        found += packets[:5] + packets[6:] if number % 10 == 1 else packets  # read by Python
+        if number % 3 == 0:
+            found.append(later(packets[-1], (50 - number) * SECOND // 10))
+    BothReaders(tmp_path, corpus_options()).check(pcap(in_order(found)), other=other, block=block)
+    last = [(row.end, row.connection) for row in ps.open(tmp_path / "in.pcap").connections()]
+    assert len(last) == 40
+    assert last == sorted(last)
+    assert last != sorted(last, key=lambda each: int(str(each[1]).partition(":")[2]))
+
+
+@pytest.mark.parametrize("block", [1000, None])
+def test_anchors_are_those_of_the_reference(tmp_path: Path, left: Left, block: int | None) -> None:
+    path, asked = write_pcap(tmp_path / "a.pcap", [*whole(batch=0).close().packets, *short(7, SECOND, answered=True)]), ANCHORS
+    rows = []
+    for choice in ("off", "require"):
+        with reader(choice), blocks_of(block):
+            rows.append([row for batch in run([str(path)], asked, 1) for row in others(batch.rows) if isinstance(row, AnchorRow)])
+    assert len(rows[0]) > 5
+    assert rows[0] == rows[1]
+    assert not left
 
 
 @pytest.mark.parametrize("block", [1000, None])

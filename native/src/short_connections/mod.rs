@@ -189,6 +189,15 @@ impl ShortConnections {
         packets_of(py, released)
     }
 
+    /// Give up closed connections in the order of their last packets, so many at most, as their capture has ended; return them, where their
+    /// rows are asked for.
+    fn take_finished<'py>(&mut self, py: Python<'py>, most: usize) -> Vec<ClosedTuple<'py>> {
+        if !self.rows {
+            self.closed = ClosedConnections::default();
+        }
+        self.closed.take_finished(py, most)
+    }
+
     /// Give up the closed connections that were closed first, so many at most.
     fn take_closed<'py>(&mut self, py: Python<'py>, most: usize) -> Vec<ClosedTuple<'py>> {
         self.closed.take_oldest(py, most)

@@ -89,6 +89,8 @@ pub struct ClosedConnections {
     oldest: usize,
     /// Numbers of those that wait.
     numbers: HashMap<Key, usize>,
+    /// Those that are given up as their capture has ended, the last one first.
+    finished: Vec<Key>,
 }
 
 impl ClosedConnections {
@@ -136,6 +138,20 @@ impl ClosedConnections {
             taken.extend(self.take(py, &key));
         }
         taken
+    }
+
+    /// Give up those with the first last packets, so many at most; until all are given up, none is added.
+    pub fn take_finished<'py>(&mut self, py: Python<'py>, most: usize) -> Vec<ClosedTuple<'py>> {
+        if self.finished.is_empty() {
+            let pieces = &self.pieces;
+            let last = |number: usize| &pieces[(number - self.first) / TOGETHER][(number - self.first) % TOGETHER].tcp.last;
+            let mut finished: Vec<(Key, usize)> = self.numbers.iter().map(|(key, number)| (*key, *number)).collect();
+            finished.sort_unstable_by_key(|(_, number)| std::cmp::Reverse((last(*number).0, last(*number).1, *number)));
+            self.finished = finished.into_iter().map(|(key, _)| key).collect();
+        }
+        let left = self.finished.len().saturating_sub(most);
+        let taken = self.finished.split_off(left);
+        taken.iter().rev().filter_map(|key| self.take(py, key)).collect()
     }
 
     /// Return file and packet at which the oldest one was closed.
