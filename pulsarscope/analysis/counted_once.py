@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from pulsarscope.dissect.events import COPIES, DELIVER
-from pulsarscope.dissect.legs import AnchorRow, LegTable
+from pulsarscope.dissect.legs import WAITING_LIMITS, AnchorRow, LegTable
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import (
@@ -237,15 +237,16 @@ class CountedOnce:
                 (self._held, self._holding, self._begun),
                 (self._carried, self._settled, self._frames),
                 self._legs.outer_of,
+                (self._legs.waiting, WAITING_LIMITS),
                 (HELD_ROWS_MAX, HELD_ROWS_NANOSECONDS, EARLY_MESSAGES_MAX),
                 [FrameRow, ExchangeRow, ConnectionRow, FindingRow, AnchorRow],
             )
         self._holds_places = True
-        return self._columns.kept(ordered, self.inner, self.add, self._repeats_finding, self._ended)
+        return self._columns.kept(ordered, self.inner, self.add, lambda finding: self._repeats(self._mark(finding)), self._ended)
 
-    def add(self, anchor: AnchorRow) -> Sequence[str]:
-        """Take an anchor; return the connections found to be inner legs."""
-        found = self._legs.add_row(anchor)
+    def add(self, anchor: AnchorRow, equal: Sequence[Any] | None = None) -> Sequence[str]:
+        """Take an anchor; `equal`: the earlier ones, if it waits already. Return the connections found to be inner legs."""
+        found = self._legs.add_row(anchor) if equal is None else self._legs.join(anchor, equal)
         for inner in found:
             self._leave_out(inner, self.outer_of[inner])
         return found
@@ -395,9 +396,6 @@ class CountedOnce:
             return False
         repeated.discard(message)
         return True
-
-    def _repeats_finding(self, finding: FindingRow) -> bool:
-        return self._repeats(self._mark(finding))
 
     def _hold(self, held: dict[str, list[Any]], row: FrameRow | ExchangeRow, out: list[Any]) -> bool:
         """Hold one of the first rows of a connection; hand on those that have waited for long, and those of connections with many."""

@@ -76,11 +76,6 @@ def anchor_row(anchor: Anchor, ends: tuple[str, str]) -> AnchorRow:
     return _row_of(short_digest(content), Fact(where_of(anchor.last), ANCHOR, values))
 
 
-def packed_anchor_row(content: bytes, packed: bytes, time: int, connection: str, server: str) -> AnchorRow:
-    """Return the row of an anchor that a compiled reader has found; `content`: packed, as `anchor_row` does."""
-    return AnchorRow(short_digest(content), packed, time, connection, server)
-
-
 def _row_of(key: str, fact: Fact) -> AnchorRow:
     return AnchorRow(key, _pack(fact), fact.where.time, fact.where.connection, fact.values["server"])
 
@@ -139,6 +134,9 @@ class _Equal(msgspec.Struct):
     other."""
     anchors: list[_Packed]
 
+
+WAITING_LIMITS = ANCHOR_NANOSECONDS_MAX, ANCHORS_WAITING_MAX, ANCHORS_OF_KEY_MAX
+"""For how long an anchor waits at least, how many wait, and how many with the same content."""
 
 _Packed = bytes | Fact
 """An anchor that waits. There are very many, and most wait alone."""
@@ -224,7 +222,8 @@ class LegTable:
 
     def __init__(self) -> None:
         native, _ = load_native()
-        self._waiting: Any = WaitingAnchors() if native is None else native.WaitingAnchors()
+        self.waiting: Any = WaitingAnchors() if native is None else native.WaitingAnchors()
+        """Those that wait for anchors of other legs."""
         self._pairs: dict[tuple[str, str], Legs] = {}
         """By outer and inner connection, including pairs of which too little is known."""
         self._parted: dict[frozenset[str], int] = {}
@@ -239,13 +238,17 @@ class LegTable:
     def add_row(self, row: AnchorRow) -> list[str]:
         """Take an anchor, and join its connection with others that have it; return the connections newly known as inner legs."""
         key, packed, time, _, server = row
-        others = self._waiting.add(key, packed, time, server, (ANCHOR_NANOSECONDS_MAX, ANCHORS_WAITING_MAX, ANCHORS_OF_KEY_MAX))
-        return [*self._compare(row.fact, others)] if others else []
+        others = self.waiting.add(key, packed, time, server, WAITING_LIMITS)
+        return self.join(row, others) if others else []
+
+    def join(self, row: AnchorRow, others: Sequence[_Packed]) -> list[str]:
+        """Do as `add_row` with an anchor that waits, and `others` with its content that have waited before."""
+        return [*self._compare(row.fact, others)]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled, for processes with the compiled reader and without."""
-        waiting = self._waiting if isinstance(self._waiting, WaitingAnchors) else WaitingAnchors.of_compiled(self._waiting)
-        return {**self.__dict__, "_waiting": waiting}
+        waiting = self.waiting if isinstance(self.waiting, WaitingAnchors) else WaitingAnchors.of_compiled(self.waiting)
+        return {**self.__dict__, "waiting": waiting}
 
     def _compare(self, anchor: Fact, waiting: Sequence[_Packed]) -> Iterator[str]:
         """Join the connection of an anchor with those of equal ones; yield the connections newly known as inner legs."""

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.column_batch import ColumnBatch
-from pulsarscope.dissect.legs import ANCHOR, packed_anchor_row
+from pulsarscope.dissect.legs import ANCHOR, AnchorRow
 from pulsarscope.engine.connection import nothing_left
 from pulsarscope.engine.plain_connection import PlainConnection, PlainEnd, ended_timeline
 from pulsarscope.model.flow import CLIENT, FILE_SHIFT, SERVER
@@ -56,7 +56,7 @@ class ShortConnections:
         self._gives_rows = timelines.gives_connections
         self._evaluates = timelines.evaluates
         anchors = ANCHORS_MAX if ANCHOR in session.kinds else 0
-        asked = ExchangeRow.kind in session.kinds, self._gives_rows, self._evaluates, anchors, packed_anchor_row, compiled.described
+        asked = ExchangeRow.kind in session.kinds, self._gives_rows, self._evaluates, anchors, AnchorRow, compiled.described
         sizes = dissector.framing.smallest, largest, padding
         self._compiled: Any = native.ShortConnections(bounds, sizes, session.payloads, asked)
         self._dissector = dissector

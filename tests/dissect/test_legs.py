@@ -87,7 +87,7 @@ def test_only_pairs_with_all_anchors_are_complete() -> None:
 
 def of_python(table: LegTable) -> WaitingAnchors:
     """The anchors that wait in a table."""
-    anchors = table.__getstate__()["_waiting"]
+    anchors = table.__getstate__()["waiting"]
     assert isinstance(anchors, WaitingAnchors)
     return anchors
 

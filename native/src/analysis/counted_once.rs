@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PySet, PyString, PyType};
+use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple, PyType};
 
 use crate::caught;
+use crate::facts::waiting_anchors::WaitingAnchors;
 use crate::frames::row_order::{Of, OrderedRows};
 use crate::frames::{Entry, Frame, Frames};
 
@@ -43,6 +44,8 @@ pub struct KeptOnce {
     settled: Py<PySet>,
     frames: Py<PyDict>,
     outer_of: Py<PyDict>,
+    /// Anchors that wait, and how long and how many of them (`WaitingAnchors::add`).
+    waiting: (Py<WaitingAnchors>, (i128, usize, usize)),
     /// Most rows that are held of a connection, and for how long, and the number of its frames with messages that are looked at.
     limits: (usize, i64, i64),
     /// Those of rows of frames, exchanges, connections, findings and anchors.
@@ -56,21 +59,22 @@ impl KeptOnce {
         of_held: (Option<Py<PyDict>>, Py<PyAny>, Py<PySet>),
         of_messages: (Py<PySet>, Py<PySet>, Py<PyDict>),
         outer_of: Py<PyDict>,
+        waiting: (Py<WaitingAnchors>, (i128, usize, usize)),
         limits: (usize, i64, i64),
         types: [Py<PyType>; 5],
     ) -> Self {
         let ((held, holding, begun), (carried, settled, frames)) = (of_held, of_messages);
-        KeptOnce { held, holding, begun, carried, settled, frames, outer_of, limits, types }
+        KeptOnce { held, holding, begun, carried, settled, frames, outer_of, waiting, limits, types }
     }
 
-    /// Return the rows that are kept, and append others to `inner`; None where they must be looked at one by one. `add` takes an anchor and
-    /// returns the connections found to be inner legs, `repeats` tells whether a finding is about one. None are held if the run has `ended`.
+    /// Return the rows that are kept, and append others to `inner`; None where they must be looked at one by one. `join` takes an anchor
+    /// and equal ones that waited, and returns the connections found to be inner legs, `repeats` tells whether a finding is about one. None are held if the run has `ended`.
     fn kept(
         &self,
         py: Python<'_>,
         rows: &OrderedRows,
         inner: &Bound<'_, PyList>,
-        add: &Bound<'_, PyAny>,
+        join: &Bound<'_, PyAny>,
         repeats: &Bound<'_, PyAny>,
         ended: bool,
     ) -> PyResult<Option<OrderedRows>> {
@@ -80,7 +84,7 @@ impl KeptOnce {
             if !part.is_plain()? {
                 return Ok(None);
             }
-            part.keep(inner, add, repeats)?;
+            part.keep(inner, join, repeats)?;
             part.hold_rest()?;
             if ended {
                 part.hand_on_all()?;
@@ -183,11 +187,19 @@ impl<'a, 'py> Part<'a, 'py> {
         Ok(true)
     }
 
+    /// Let an anchor wait; return those that have waited before, and are to be compared with it.
+    fn add_anchor(&self, row: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyList>>> {
+        let (waiting, limits) = &self.once.waiting;
+        let row = row.cast::<PyTuple>()?;
+        let (key, packed, time, server) = (row.get_item(0)?, row.get_item(1)?, row.get_item(2)?.extract()?, row.get_item(4)?);
+        Ok(waiting.borrow_mut(self.py).add(self.py, key.extract()?, packed, time, server.extract()?, *limits))
+    }
+
     fn carries(&self, row: &Bound<'py, PyAny>) -> PyResult<bool> {
         row.getattr(intern!(self.py, "num_messages"))?.is_truthy()
     }
 
-    fn keep(&mut self, inner: &Bound<'py, PyList>, add: &Bound<'py, PyAny>, repeats: &Bound<'py, PyAny>) -> PyResult<()> {
+    fn keep(&mut self, inner: &Bound<'py, PyList>, join: &Bound<'py, PyAny>, repeats: &Bound<'py, PyAny>) -> PyResult<()> {
         let py = self.py;
         let rows = self.rows;
         for (at, of) in &rows.order {
@@ -205,8 +217,10 @@ impl<'a, 'py> Part<'a, 'py> {
                 Of::Row(index) => {
                     let row = self.row(*index);
                     if self.is_of(row, 4) {
-                        for name in add.call1((row,))?.try_iter()? {
-                            self.leave_out(name?.extract()?, inner)?;
+                        if let Some(equal) = self.add_anchor(row)? {
+                            for name in join.call1((row, equal))?.try_iter()? {
+                                self.leave_out(name?.extract()?, inner)?;
+                            }
                         }
                     } else if self.is_of(row, 3) {
                         if repeats.call1((row,))?.is_truthy()? {

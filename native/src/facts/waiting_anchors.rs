@@ -8,10 +8,16 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::encoding::pack;
 
-/// Anchors with the same content. Very many are alone.
+/// Anchors with the same content. Very many are alone, and take no more room than that.
 enum Equal {
     One(Py<PyAny>),
-    Several { server: Option<Box<str>>, anchors: VecDeque<Py<PyAny>> },
+    Several(Box<Several>),
+}
+
+struct Several {
+    /// That of all of them.
+    server: Option<Box<str>>,
+    anchors: VecDeque<Py<PyAny>>,
 }
 
 type Table = HashMap<Box<str>, Equal>;
@@ -34,7 +40,7 @@ impl WaitingAnchors {
 
     /// Let an anchor wait; return those with its content that have waited before, unless all have its server. `limits`: for how long one
     /// waits at least, how many wait, and how many with the same content.
-    fn add<'py>(
+    pub fn add<'py>(
         &mut self,
         py: Python<'py>,
         key: &str,
@@ -73,9 +79,9 @@ impl Equal {
     fn state(&self, py: Python<'_>, key: &str) -> (String, Option<String>, Vec<Py<PyAny>>, bool) {
         match self {
             Equal::One(packed) => (key.to_owned(), None, vec![packed.clone_ref(py)], true),
-            Equal::Several { server, anchors } => {
-                let anchors = anchors.iter().map(|packed| packed.clone_ref(py)).collect();
-                (key.to_owned(), server.as_deref().map(str::to_owned), anchors, false)
+            Equal::Several(several) => {
+                let anchors = several.anchors.iter().map(|packed| packed.clone_ref(py)).collect();
+                (key.to_owned(), several.server.as_deref().map(str::to_owned), anchors, false)
             }
         }
     }
@@ -85,8 +91,8 @@ impl Equal {
         match self {
             Equal::One(packed) if has_server(packed.bind(py), server) => Vec::new(),
             Equal::One(packed) => vec![packed.clone_ref(py)],
-            Equal::Several { server: Some(of_all), .. } if **of_all == *server => Vec::new(),
-            Equal::Several { anchors, .. } => anchors.iter().map(|packed| packed.clone_ref(py)).collect(),
+            Equal::Several(several) if several.server.as_deref() == Some(server) => Vec::new(),
+            Equal::Several(several) => several.anchors.iter().map(|packed| packed.clone_ref(py)).collect(),
         }
     }
 
@@ -94,17 +100,17 @@ impl Equal {
     fn add(&mut self, py: Python<'_>, packed: Py<PyAny>, server: &str, most: usize) -> usize {
         if let Equal::One(first) = self {
             let of_all = has_server(first.bind(py), server).then(|| server.into());
-            *self = Equal::Several { server: of_all, anchors: VecDeque::from([first.clone_ref(py)]) };
+            *self = Equal::Several(Box::new(Several { server: of_all, anchors: VecDeque::from([first.clone_ref(py)]) }));
         }
-        let Equal::Several { server: of_all, anchors } = self else { return 0 };
-        if of_all.as_deref() != Some(server) {
-            *of_all = None;
+        let Equal::Several(several) = self else { return 0 };
+        if several.server.as_deref() != Some(server) {
+            several.server = None;
         }
-        anchors.push_back(packed);
-        if anchors.len() <= most {
+        several.anchors.push_back(packed);
+        if several.anchors.len() <= most {
             return 1;
         }
-        anchors.pop_front();
+        several.anchors.pop_front();
         0
     }
 }

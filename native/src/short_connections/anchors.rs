@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
+use blake2::digest::consts::U8;
+use blake2::{Blake2b, Digest};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyTuple};
+use pyo3::{intern, PyTypeInfo};
 
 use crate::encoding::pack;
 use crate::frames::{changed, Entry, Frames};
@@ -124,6 +127,11 @@ impl Anchors {
     }
 }
 
+/// Return what `model.digests.short_digest` returns.
+fn short_digest(data: &[u8]) -> String {
+    Blake2b::<U8>::digest(data).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn pack_entry((ledger, entry): (i64, i64), out: &mut Vec<u8>) {
     pack::array(2, out);
     pack::number(ledger, out);
@@ -135,9 +143,9 @@ impl Anchor {
         Anchor { place, ..self }
     }
 
-    /// Return its row, as `dissect.legs.anchor_row` makes it, by a function of content, packed fact, time, connection and server.
-    pub fn row<'py>(&self, make: &Bound<'py, PyAny>, frames: &Frames, [client, server]: &[String; 2]) -> PyResult<Bound<'py, PyAny>> {
-        let py = make.py();
+    /// Return its row, a tuple of this type, as `dissect.legs.anchor_row` makes it.
+    pub fn row<'py>(&self, of_type: &Bound<'py, PyAny>, frames: &Frames, [client, server]: &[String; 2]) -> PyResult<Bound<'py, PyAny>> {
+        let py = of_type.py();
         let Some(Entry::Frame(frame)) = frames.entries.get(self.place) else { return Err(changed()) };
         let [source, _, connection, ..] = frames.names(frame);
         let source: Option<String> = source.extract(py)?;
@@ -159,6 +167,7 @@ impl Anchor {
         pack::boolean(self.pushed, &mut packed);
         pack::text(client, &mut packed);
         pack::text(server, &mut packed);
-        make.call1((PyBytes::new(py, &self.content), PyBytes::new(py, &packed), frame.time, connection.bind(py), server))
+        let row = (short_digest(&self.content), PyBytes::new(py, &packed), frame.time, connection.bind(py), server);
+        PyTuple::type_object(py).call_method1(intern!(py, "__new__"), (of_type, row))
     }
 }

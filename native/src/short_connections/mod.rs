@@ -92,8 +92,8 @@ type Ended<'py> = (i64, Vec<KeyedSegment<'py>>, Py<PyString>, Bound<'py, PyBytes
 type Read<'py> =
     (Bound<'py, PyDict>, isize, Names<'py>, Vec<KeyedSegment<'py>>, Vec<ClosedTuple<'py>>, Vec<Ended<'py>>, Vec<ClosedTuple<'py>>);
 
-/// What is asked for beside frames: exchanges, rows of connections, these when connections end, anchors, so many for each connection, made by
-/// a function (`anchors::Anchor::row`), and a function that describes both sides of a connection.
+/// What is asked for beside frames: exchanges, rows of connections, these when connections end, anchors, so many for each connection, the type
+/// of their rows, and a function that describes both sides of a connection.
 type Asked<'py> = (bool, bool, bool, usize, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// See `read`.
@@ -111,7 +111,7 @@ pub struct ShortConnections {
     /// Rows of connections are asked for, at their end and when they have ended.
     rows: bool,
     ends: bool,
-    make_anchor: Py<PyAny>,
+    anchor_type: Py<PyAny>,
     descriptions: Descriptions,
     open: HashMap<Key, Box<Open>>,
     closed: ClosedConnections,
@@ -125,11 +125,11 @@ impl ShortConnections {
     /// `bounds`: see `TcpBounds`; `sizes`, `opens`: see `Plainness`; `asked`: see `Asked`.
     #[new]
     fn new(bounds: TcpBounds, sizes: Sizes, opens: bool, asked: Asked<'_>) -> Self {
-        let (exchanges, rows, ends, anchors, make_anchor, describe) = asked;
+        let (exchanges, rows, ends, anchors, anchor_type, describe) = asked;
         let (open, closed, closing) = Default::default();
         let plainness = Plainness { sizes, opens, exchanges, anchors };
-        let (make_anchor, descriptions) = (make_anchor.unbind(), Descriptions::of(describe.unbind()));
-        ShortConnections { bounds, plainness, rows, ends, make_anchor, descriptions, open, closed, closing, kept_bytes: 0 }
+        let (anchor_type, descriptions) = (anchor_type.unbind(), Descriptions::of(describe.unbind()));
+        ShortConnections { bounds, plainness, rows, ends, anchor_type, descriptions, open, closed, closing, kept_bytes: 0 }
     }
 
     /// Number of open connections.
@@ -425,7 +425,7 @@ impl ShortConnections {
             || [*client, reverse(client)].map(|[a, b, c, d, .., p, q, _, _]| format!("{a}.{b}.{c}.{d}:{}", u16::from_be_bytes([p, q])));
         let ends = if anchors.is_empty() { Default::default() } else { ends() };
         for anchor in anchors {
-            let row = anchor.row(self.make_anchor.bind(py), frames, &ends)?.unbind();
+            let row = anchor.row(self.anchor_type.bind(py), frames, &ends)?.unbind();
             frames.anchors.push((anchor.place, row));
         }
         Ok(())
