@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from pulsarscope.analysis.ended_connections import EndedConnection, ended_connection
 from pulsarscope.analysis.series import TimeSeries
 from pulsarscope.analysis.tally import ExchangeCounts, ReportRecord, Tally, TallyTable, add_counts, add_exchange, cut, per_second
 from pulsarscope.model.flow import CLIENT
@@ -73,7 +74,7 @@ class Statistics:
         self.unknown_connections = 0
         """Number of connections of no recognised protocol."""
         self._filtered = filtered
-        self._ended: dict[str, ConnectionRow] = {}
+        self._ended: dict[str, EndedConnection] = {}
         self._tcp = Counter[str]()
         self._tcp_of_others = Counter[str]()
         self._zero_windows = Counter[str]()
@@ -181,7 +182,7 @@ class Statistics:
                 self._add_carrier(command)
         counts = [(place, *key, *numbers) for key, (place, *numbers) in sums.items()]
         if counted is not None:
-            counts = _in_order(counts, counted.frames())
+            counts = _in_order(counts, counted.frames(self._listed()))
             for command in counted.carriers():
                 self._add_carrier(command)
         for _, table, name, direction, frames, messages, size in counts:
@@ -194,6 +195,10 @@ class Statistics:
     def _add_carrier(self, command: str) -> None:
         if len(self.carriers) < STATISTICS_NAMES_MAX:
             self.carriers.add(command)
+
+    def _listed(self) -> Mapping[str, Tally] | None:
+        """Return the tallies of connections once no others get one of their own, as those of which one counts share a tally then."""
+        return self.connections.named if self.connections.is_full else None
 
     def _tally(self, table: int, name: Any) -> Tally:
         """Return the tally of an entry, which is no kind of frames or exchanges."""
@@ -218,7 +223,9 @@ class Statistics:
                 self.series.exchange(row)
         groups = [(known.place, *key, known.count, known.latencies) for key, known in sums.items()]
         if counted is not None:
-            made = [(*key, latencies and Latencies.counted(*latencies)) for *key, latencies in counted.exchanges(self.carriers)]
+            made = [
+                (*key, latencies and Latencies.counted(*latencies)) for *key, latencies in counted.exchanges(self.carriers, self._listed())
+            ]
             groups = _in_order(groups, made)
             rows = _in_order([*rows], counted.slowest)
         for place, row in rows:
@@ -254,12 +261,14 @@ class Statistics:
         if self._filtered and name not in self.connections.named:
             return
         self.connections.of(name)
-        counts = _tcp_counts(row)
+        ended = ended_connection(row)
+        counts = {key: count for key, count in ended.tcp_counts().items() if count}
         if name in self.connections.named:
-            self._ended[name] = row
-        else:
+            self._ended[name] = ended
+        elif counts:
             self._tcp_of_others.update(counts)
-        self._tcp.update(counts)
+        if counts:
+            self._tcp.update(counts)
         self._tcp["connections"] += 1
         self._tcp["midstream"] += row.opened == "midstream"
 
@@ -310,8 +319,8 @@ class Statistics:
     def _connections(self) -> list[ReportRecord]:
         records = []
         for name, tally in self.connections.busiest():
-            row = self._ended.get(name or "", ConnectionRow())
-            tcp = _tcp_counts(row)
+            row = self._ended.get(name or "", EndedConnection())
+            tcp = row.tcp_counts()
             if name is None:
                 tcp = {key: self._tcp_of_others[key] for key in tcp}
             records.append(
@@ -405,14 +414,6 @@ def _in_order(some: list[Any], others: list[Any]) -> list[Any]:
 
 def _others(name: object) -> ReportRecord:
     return {"others": True} if name is None else {}
-
-
-def _tcp_counts(row: ConnectionRow) -> dict[str, int]:
-    return {
-        "retransmitted": row.retransmitted or 0,
-        "out_of_order": row.out_of_order or 0,
-        "missing_bytes": (row.client_missing or 0) + (row.server_missing or 0),
-    }
 
 
 def _slow_exchange(request: str, row: ExchangeRow) -> ReportRecord:

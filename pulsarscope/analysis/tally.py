@@ -124,10 +124,15 @@ class TallyTable(Generic[TallyName]):
         self.others: Tally | None = None
         """The shared tally, None while every name has its own."""
 
+    @property
+    def is_full(self) -> bool:
+        """Return True when further names share a tally."""
+        return len(self.named) >= STATISTICS_NAMES_MAX
+
     def of(self, name: TallyName) -> Tally:
         """Return the tally of a name."""
         if (tally := self.named.get(name)) is None:
-            if len(self.named) >= STATISTICS_NAMES_MAX:
+            if self.is_full:
                 self.others = self.others or Tally()
                 return self.others
             tally = self.named[name] = Tally()

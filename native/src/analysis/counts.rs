@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use pyo3::prelude::*;
-use pyo3::types::{PySet, PyString, PyTuple};
+use pyo3::types::{PyDict, PySet, PyString, PyTuple};
 
 use crate::frames::{Frame, Frames};
 
@@ -188,11 +188,25 @@ const PRODUCER: u8 = 3;
 const SUBSCRIPTION: u8 = 4;
 
 /// Return the entries that names belong to: those of connection, kind of frame or exchange, topic, producer and subscription.
-fn entries(names: [&Py<PyAny>; 5], py: Python<'_>) -> impl Iterator<Item = Entry> {
-    let [connection, kind, topic, producer, subscription] = names.map(|name| (!name.is_none(py)).then(|| name.as_ptr() as usize));
-    let first = [connection.map(|name| (CONNECTION, name, None)), kind.map(|name| (KIND, name, None))];
+fn entries([connection, names @ ..]: [&Py<PyAny>; 5], py: Python<'_>) -> impl Iterator<Item = Entry> {
+    let [kind, topic, producer, subscription] = names.map(|name| (!name.is_none(py)).then(|| name.as_ptr() as usize));
+    let first = [Some((CONNECTION, connection.as_ptr() as usize, None)), kind.map(|name| (KIND, name, None))];
     let others = [topic.map(|name| (TOPIC, name, None)), producer.map(|name| (PRODUCER, name, topic))];
     first.into_iter().chain(others).chain([subscription.map(|name| (SUBSCRIPTION, name, topic))]).flatten()
+}
+
+/// Connections that have entries of their own, where no others get one: these share an entry without a name.
+struct Listed<'py> {
+    all: Option<Bound<'py, PyDict>>,
+    none: Py<PyAny>,
+}
+
+impl Listed<'_> {
+    /// Return the name of the entry of a connection.
+    fn entry<'a>(&'a self, name: &'a Py<PyAny>) -> PyResult<&'a Py<PyAny>> {
+        let is_listed = self.all.as_ref().map_or(Ok(true), |all| all.contains(name))?;
+        Ok(if is_listed { name } else { &self.none })
+    }
 }
 
 #[pymethods]
@@ -231,11 +245,14 @@ impl Counted {
     }
 
     /// Return the counts of frames in each entry and direction: place, number of the table, names, direction, frames, messages and bytes.
-    fn frames<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+    /// `listed`: the connections that have entries; None if others may get one.
+    fn frames<'py>(&self, py: Python<'py>, listed: Option<Bound<'py, PyDict>>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let listed = Listed { all: listed, none: py.None() };
         let mut numbers: HashMap<(Entry, usize), usize> = HashMap::new();
         let mut counts: Vec<(usize, Entry, &Group, [i64; 3])> = Vec::new();
         for (place, group) in &self.groups {
             let [connection, direction, command, topic, producer, subscription] = &group.names;
+            let connection = listed.entry(connection)?;
             for entry in entries([connection, command, topic, producer, subscription], py) {
                 let at = *numbers.entry((entry, direction.as_ptr() as usize)).or_insert(counts.len());
                 if at == counts.len() {
@@ -247,7 +264,7 @@ impl Counted {
         }
         let made = |(place, (table, ..), group, [frames, messages, size]): (usize, Entry, &Group, [i64; 3])| {
             let [connection, direction, command, topic, producer, subscription] = &group.names;
-            let names = names_of(table, [connection, command, topic, producer, subscription], py)?;
+            let names = names_of(table, [listed.entry(connection)?, command, topic, producer, subscription], py)?;
             (place, table, names, direction, frames, messages, size).into_pyobject(py)
         };
         counts.into_iter().map(made).collect()
@@ -255,12 +272,19 @@ impl Counted {
 
     /// Return the counts of exchanges in each entry: place, number of the table, names, status, count, and the latencies that count there as
     /// the smallest, the largest, and the number of those in each bucket: in a kind all, elsewhere those of `carriers`.
-    fn exchanges<'py>(&self, py: Python<'py>, carriers: &Bound<'py, PySet>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+    /// `listed`: see `frames`.
+    fn exchanges<'py>(
+        &self,
+        py: Python<'py>,
+        carriers: &Bound<'py, PySet>,
+        listed: Option<Bound<'py, PyDict>>,
+    ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let listed = Listed { all: listed, none: py.None() };
         let mut numbers: HashMap<Entry, usize> = HashMap::new();
         let mut counts: Vec<(usize, Entry, &Exchanges, u64, Histogram)> = Vec::new();
         for (place, exchanges) in &self.exchanges {
             let [connection, request, _, topic, producer, subscription] = &exchanges.names;
-            let carries = carriers.contains(request)?;
+            let (carries, connection) = (carriers.contains(request)?, listed.entry(connection)?);
             for entry in entries([connection, request, topic, producer, subscription], py) {
                 let at = *numbers.entry(entry).or_insert(counts.len());
                 if at == counts.len() {
@@ -274,7 +298,7 @@ impl Counted {
         }
         let made = |(place, (table, ..), exchanges, count, latencies): (usize, Entry, &Exchanges, u64, Histogram)| {
             let [connection, request, status, topic, producer, subscription] = &exchanges.names;
-            let names = names_of(table, [connection, request, topic, producer, subscription], py)?;
+            let names = names_of(table, [listed.entry(connection)?, request, topic, producer, subscription], py)?;
             let latencies = latencies.smallest.map(|smallest| (smallest, latencies.largest, latencies.buckets));
             (place, table, names, status, count, latencies).into_pyobject(py)
         };

@@ -12,6 +12,10 @@ import pytest
 from pulsarscope.cli.arguments.options import ListFormat
 from pulsarscope.cli.commands.stats import StatsRequest, stats
 from pulsarscope.model.errors import UsageError
+from tests.scenarios.both_readers import blocks_of, reader
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.commands import created, lookup, producer, receipt, send
+from tests.scenarios.connections import connected
 
 Captured = pytest.CaptureFixture[str]
 
@@ -136,6 +140,30 @@ def test_the_table_of_consumers_shows_who_is_stuck_and_since_when(captures: Path
     (record,) = [each for each in counted(capsys, path, by="consumers")["consumers"] if each["unacknowledged"]]
     assert (record["delivered"], record["permits_left"], record["oldest_unacknowledged"]) == (8, 0, "96:0")
     assert record["oldest_since"].endswith("Z")
+
+
+@pytest.mark.parametrize("block", [2000, None])
+def test_connections_without_an_entry_of_their_own_count_together_by_both_readers(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, block: int | None
+) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    talks = []
+    for number in range(9):
+        talk = connected(40_000 + number).client(producer(1, "", 2)).server(created(f"p{number % 4}", 2))
+        talks.append(talk.client(send(1, number)).server(receipt(1, number)).client(lookup(3)).close())
+    path = write_pcap(tmp_path / "many.pcap", [packet for talk in talks for packet in talk.packets])
+    made = []
+    for most in (4, 4_096):
+        monkeypatch.setattr("pulsarscope.analysis.tally.STATISTICS_NAMES_MAX", most)
+        for choice in ("off", "require"):
+            with reader(choice), blocks_of(block):
+                made.append(counted(capsys, path))
+    assert made[0] == made[1]
+    assert made[2] == made[3]
+    *named, others = made[0]["connections"]
+    assert (len(named), others["connection"], others["client_frames"]) == (4, None, 20)
+    assert others["max_ns"] is not None
+    assert made[0]["total"] == made[2]["total"]
 
 
 @pytest.mark.slow
