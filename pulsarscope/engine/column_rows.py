@@ -111,18 +111,18 @@ def rows_in_columns(steps: Iterable[Step], made: Any, observe: Callable[..., Non
     """Carry out steps, and return their rows: an object that `made` makes."""
     ordered = made()
     for order, name, frames in steps:
-        rows = RowList(later=False, together=True)
         if isinstance(frames, ColumnBatch):
             observe(name, frames)
             ordered.add(name, frames.columns, order >> FILE_SHIFT << FILE_SHIFT, order)
         elif frames is not None:
+            rows: list[Any] = RowList(later=False, together=True)
             orders = orders_of(order, frames)
             carry_out(name, frames, rows)
             if len(rows) != len(orders):
                 spread(orders, frames, rows)
             ordered.extend_each(name, rows, orders)
         else:
-            carry_out(name, None, rows)
+            carry_out(name, None, rows := [])
             ordered.extend(name, rows, order)
     ordered.sort()
     return ordered

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.engine.connection import EndedTimeline, packed_row
-from pulsarscope.model.flow import CLIENT, FILE_SHIFT, SERVER, reverse_key, source_endpoint
+from pulsarscope.model.flow import CLIENT, FILE_SHIFT, SERVER, endpoints_of
 from pulsarscope.model.records import ConnectionRow, FrameRow
 
 
@@ -20,7 +20,7 @@ class PlainConnection(msgspec.Struct, gc=False, frozen=True):
 
     def endpoints(self) -> tuple[str, str]:
         """Return (client, server)."""
-        return source_endpoint(self.key), source_endpoint(reverse_key(self.key))
+        return endpoints_of(self.key)
 
     def place(self, row: FrameRow) -> tuple[int, int]:
         """Return start and end of the bytes of a frame in its stream."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from ipaddress import IPv6Address
+from struct import Struct
 
 CLIENT = "client"
 SERVER = "server"
@@ -59,6 +60,17 @@ def source_port(key: bytes) -> int:
     """Return the TCP source port of a flow key."""
     start = IPV4_KEY_BYTES - 4 if family(key) == IPV4 else IPV6_KEY_BYTES - 4
     return int.from_bytes(key[start : start + 2], "big")
+
+
+_IPV4_KEY = Struct(">8B2H")
+
+
+def endpoints_of(key: bytes) -> tuple[str, str]:
+    """Return sender and receiver of a flow key, each as `source_endpoint` does; for keys of which each comes once."""
+    if len(key) == IPV4_KEY_BYTES:
+        a, b, c, d, e, f, g, h, source, destination = _IPV4_KEY.unpack(key)
+        return f"{a}.{b}.{c}.{d}:{source}", f"{e}.{f}.{g}.{h}:{destination}"
+    return source_endpoint(key), source_endpoint(reverse_key(key))
 
 
 @lru_cache(256)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from ipaddress import ip_address
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from pulsarscope.model.flow import (
     IPV4_KEY_BYTES,
     IPV6_KEY_BYTES,
+    endpoints_of,
     reverse_key,
     source_endpoint,
     source_of_key,
@@ -21,6 +23,7 @@ from pulsarscope.model.flow import (
 )
 
 PORTS = st.integers(0, 0xFFFF)
+V4, V6 = st.ip_addresses(v=4), st.ip_addresses(v=6)
 
 
 def key(source: str, destination: str, from_port: int, to_port: int) -> bytes:
@@ -68,3 +71,11 @@ def test_a_name_behind_a_key_changes_nothing_but_that_it_is_another_key(bare: by
     assert (source_of_key(named), without_source(named)) == (name, bare)
     assert reverse_key(named) == with_source(reverse_key(bare), name)
     assert (source_port(named), source_endpoint(named)) == (source_port(bare), source_endpoint(bare))
+
+
+@pytest.mark.parametrize("source", [None, "east"])
+@given(ends=st.tuples(V4, V4) | st.tuples(V6, V6), ports=st.tuples(PORTS, PORTS))
+def test_both_endpoints_of_a_key_are_those_of_its_directions(ends: tuple[Any, Any], ports: tuple[int, int], source: str | None) -> None:
+    of = key(str(ends[0]), str(ends[1]), *ports)
+    of = of if source is None else with_source(of, source)
+    assert endpoints_of(of) == (source_endpoint(of), source_endpoint(reverse_key(of)))
