@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
-from pulsarscope.dissect.legs import LegTable
+from pulsarscope.dissect.legs import AnchorRow, LegTable
 from pulsarscope.dissect.rules import OUTER, Fact, ReportFinding, UndecidedFacts, Where
 from pulsarscope.engine.ordering import RowKey
 from pulsarscope.engine.packed_facts import (
@@ -90,6 +90,9 @@ QUIET_NANOSECONDS = 1_000_000_000
 """A key without a fact for so long is quiet: clients try again after 100 ms at first, and who watches does not wait for long."""
 
 
+_OTHER_BYTES = 1 << 16
+"""More than a fact takes that is not packed: it has a few names of a connection."""
+
 KEYS_TOGETHER = 1_000
 """Keys whose journeys are handed on together in the end."""
 
@@ -142,6 +145,8 @@ class Facts:
         """Take each rule by its name, with what makes its findings; `anchors`: names of facts that are anchors of legs."""
         self.legs = {name: LegTable() for name in anchors}
         """By the name of their anchors. What the inner leg of a path brings is not evaluated: it comes with the outer one, too."""
+        self.anchors: list[tuple[tuple[int, int], Callable[..., object], tuple[AnchorRow]]] = []
+        """Anchors of the rows at hand, with their places among these, and who takes them."""
         self._native = load_native()[0]
         self._pending = {name: _Pending(*rule, compiled=self._native is not None) for name, rule in rules.items()}
         self.names = [*self._pending, *self.legs]
@@ -227,6 +232,20 @@ class Facts:
                 self._make_room()
                 evaluated, size = self._evaluated, self._size
         self._size = size
+
+    def join_anchors(self, brought: Sequence[Any], *, alone: bool) -> Sequence[Any]:
+        """Let legs have the anchors of the rows at hand at once; return those that they must have in their order.
+
+        Legs matter to verdicts, and none comes before the end unless memory is short; `brought`: what else the rows bring about; `alone`:
+        that is all.
+        """
+        anchors, self.anchors = self.anchors, []
+        sizes = (_OTHER_BYTES if take is not None else PENDING_BYTES + 4 * len(values[1]) + len(values[2]) for _, take, values in brought)
+        if not alone or self._size + sum(sizes) > self.max_bytes:
+            return anchors
+        for _, add, row in anchors:
+            add(*row)
+        return ()
 
     def name_of(self, rule: str | int) -> str:
         """Return the name of a rule, which may be given by its number."""

@@ -321,14 +321,15 @@ class RuleEngine:
         if rules is None or (name := rules.rule_set.legs) not in self.facts.legs:
             return
         if self._alone:
-            self._brought.append(((position, 0), self.facts.legs[name].add_row, (row,)))
+            self.facts.anchors.append(((position, 0), self.facts.legs[name].add_row, (row,)))
         else:
             self._brought.append(((position, 0), self.emit_fact, (name, row.key, row.fact)))
 
     def _give(self, keys: Sequence[RowKey], count: int) -> None:
         """Give what rows have brought about, in their order."""
-        brought, self._brought = self._brought, []
-        undecided, self._undecided = self._undecided, []
+        brought, undecided, self._brought, self._undecided = self._brought, self._undecided, [], []
+        if self.facts.anchors:
+            brought += self.facts.join_anchors(brought, alone=not undecided)
         if undecided and not brought and not keys and len({rule for _, rule, _ in undecided}) == 1:  # as below, without a call for each
             self.key = (0, 0)
             of_rule = [facts for _, _, facts in undecided]

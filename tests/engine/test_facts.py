@@ -414,3 +414,22 @@ def test_a_full_table_takes_no_more_and_knows_what_it_has(monkeypatch: pytest.Mo
     assert keys.add("rule", names) == 2
     assert [keys.count("rule", [name]) for name in names] == [1] * 7 + [0] * 2
     assert keys.add("rule", ["3"]) == 0  # is there
+
+
+@pytest.mark.parametrize("short", [False, True])
+@pytest.mark.parametrize("alone", [False, True])
+def test_legs_have_their_anchors_at_once_unless_a_verdict_may_come_before(
+    monkeypatch: pytest.MonkeyPatch, short: bool, alone: bool
+) -> None:
+    reported = ReportedFacts(early=False)
+    values = reported.facts.packed("rule", "key", fact(1, 4))
+    if short:
+        monkeypatch.setattr(reported.facts, "max_bytes", packed_facts.PENDING_BYTES)
+    taken: list[str] = []
+    anchors: list[Any] = [((2, 0), taken.append, ("first",)), ((5, 0), taken.append, ("second",))]
+    reported.facts.anchors = [*anchors]
+    left = reported.facts.join_anchors([((1, 0), None, values)], alone=alone)
+    at_once = alone and not short
+    assert taken == (["first", "second"] if at_once else [])
+    assert [*left] == ([] if at_once else anchors)
+    assert reported.facts.anchors == []
