@@ -59,7 +59,12 @@ def gap_note(*, lost: bool) -> str:
 
 def gaps_in(context: RuleContext) -> list[ReportedFinding]:
     """Return the first findings about bytes of a connection that the capture lacks."""
-    return [finding for code in GAP_CODES for finding in context.reported(code)]
+    return [finding for code in GAP_CODES for finding in context.reported(code)] if context.lost else []
+
+
+def may_lack_frames(context: RuleContext) -> bool:
+    """Return True when an answer, a close or a PRODUCER of a connection may have been missed since it was first seen."""
+    return context.lost and any(context.reported(code) for code in (*GAP_CODES, "memory-cap"))
 
 
 def answers_lost(context: RuleContext, since: int) -> int:

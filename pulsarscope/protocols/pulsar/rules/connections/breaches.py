@@ -9,12 +9,12 @@ import msgspec
 
 from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
-from pulsarscope.model.findings import GAP_CODES, SESSION, table
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
-from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack_frames
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, OF_LOOKUP, REFUSABLE
 from pulsarscope.protocols.pulsar.topics import bounded_name, named_topic
 
@@ -91,9 +91,6 @@ _CLOSES = {
 
 WAITING_MAX = 10_000
 """Requests, and producers and consumers, of one connection that are remembered."""
-
-_BROKEN = (*GAP_CODES, "memory-cap")
-"""Findings after which an answer or a close may have been missed."""
 
 _Id = tuple[str, int]
 """Noun and number."""
@@ -310,7 +307,7 @@ class BreachRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report the breaches. Commands that came too early are reported only when the capture has the beginning."""
-        broken = any(self._context.reported(code) for code in _BROKEN)
+        broken = may_lack_frames(self._context)
         for key, breach in self._breaches.items():
             code = key.partition(" ")[0]
             if code == "command-before-connect":

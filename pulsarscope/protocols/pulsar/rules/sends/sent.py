@@ -9,12 +9,12 @@ import msgspec
 
 from pulsarscope.dissect.rules import RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
-from pulsarscope.model.findings import GAP_CODES, SESSION, TUNING, table
+from pulsarscope.model.findings import SESSION, TUNING, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, capitalized
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, capitalized, may_lack_frames
 
 CODES = table(
     SESSION.warning(
@@ -94,9 +94,6 @@ MILLISECOND_NS = 1_000_000
 
 EMPTY_MAX_BYTES = {"LZ4": 1, "SNAPPY": 1, "ZLIB": 8, "ZSTD": 13}
 """Size of the longest compressed form of empty content."""
-
-BROKEN = (*GAP_CODES, "memory-cap")
-"""Findings after which a PRODUCER may have been missed."""
 
 
 class Misformed(msgspec.Struct):
@@ -273,7 +270,7 @@ class SentForm:
             times = f" ({plural(mistake.count, 'SEND')} do so)" if mistake.count > 1 else ""
             evidence = {"frames": mistake.frames, "count": mistake.count, **mistake.evidence}
             self._context.report(code, mistake.where, f"{mistake.text}{times}.", evidence)
-        broken = any(self._context.reported(code) for code in BROKEN)
+        broken = may_lack_frames(self._context)
         for is_gone, sends in self._homeless.items():
             if not broken and (is_gone or (row.opened == "syn" and not self._context.lost)):
                 evidence = {"frames": sends.frames, "count": sends.count, **sends.evidence}

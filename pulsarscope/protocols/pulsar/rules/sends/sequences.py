@@ -13,9 +13,9 @@ from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers,
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.replication import is_replicator
-from pulsarscope.protocols.pulsar.rules.evidence import may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import may_lack, may_lack_frames
 from pulsarscope.protocols.pulsar.rules.sends.send_marks import has_same_bytes, mark_of
-from pulsarscope.protocols.pulsar.rules.sends.sent import BROKEN, SentForm, advise_on_batching
+from pulsarscope.protocols.pulsar.rules.sends.sent import SentForm, advise_on_batching
 from pulsarscope.protocols.pulsar.topics import bounded_name, topic_of_ledger
 
 SESSIONS = "sessions-of-producer"
@@ -281,7 +281,7 @@ class SequenceRule(ConnectionRule):
         self._form.end(row)
         for number in [*self._sessions]:
             self._finish(number, last)
-        if not any(self._context.reported(code) for code in BROKEN):
+        if not may_lack_frames(self._context):
             for where, number, before, topic in self._taken:
                 text = f"PRODUCER for {topic} has the producer id {number}: that of {before}, from before the capture, is open."
                 evidence = {"frames": [before, where.name], "count": 1, "producer_id": number, "topic": None, "second_topic": topic}
@@ -300,9 +300,10 @@ class SequenceRule(ConnectionRule):
             advise_on_batching(self._context, names, session.first_sent, session.sent, session.size // session.measured, *session.latest)
         constant = session.first == session.highest and session.sent > 2  # a client without sequence numbers
         # Emitted at its end with the place of its beginning: sessions of a producer are compared in the order in which they began.
-        where = session.where._replace(time=until.time)
+        source, file, packet, sub, began, connection = session.where
+        where = Where(source, file, packet, sub, until.time, connection)
         values = {
-            "began": session.where.time,
+            "began": began,
             "topic": session.topic,
             "client": self._context.client,
             "epoch": session.epoch,
@@ -317,7 +318,7 @@ class SequenceRule(ConnectionRule):
             "again_count": session.again_count,
             "reused_count": session.reused_count,
             "interleaves": session.ranges or number in self._form.batched,
-            "uncertain": may_lack(self._context, session.where.time, until.time),
+            "uncertain": may_lack(self._context, began, until.time),
             "repeated_count": session.repeated_count,
             "dropped": session.dropped,
             "dropped_marks": [(sent, session.marks.get(sent)) for _, sent in session.dropped],
@@ -330,9 +331,10 @@ class SequenceRule(ConnectionRule):
             "twice": [] if constant else session.twice,
             "lost": session.inferred or self._context.lost,
         }
-        self._context.emit_fact(SESSIONS, f"{topic}\n{session.name}", where, "session", values)
+        topics = [topic]
         if session.named and ledger not in (None, topic):  # next to a session from before the capture
-            self._context.emit_fact(SESSIONS, f"{ledger}\n{session.name}", where, "session", values)
+            topics.append(ledger)
+        self._context.emit_facts(SESSIONS, [f"{each}\n{session.name}" for each in topics], where, "session", values)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Only count plain SENDs and receipts after the first ones; see `ConnectionRule.batch`."""
