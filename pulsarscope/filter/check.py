@@ -118,6 +118,8 @@ class Checker:
         low, high = value_of(item.low, known, ordered=True), value_of(item.high, known, ordered=True)
         if not known.is_open and isinstance(low, tree.Since) != isinstance(high, tree.Since):
             raise Mismatch("both ends of a range must be dates, or both times since the start", item.high.place)
+        if _is_above(low, high):
+            raise Mismatch("the range is empty: give the smaller value first", item.low.place)
         return tree.Interval(low, high)
 
     @staticmethod
@@ -237,3 +239,11 @@ class Checker:
             if any(self._exists(shorter, kind) for kind in kinds):
                 return depth
         return 0
+
+
+def _is_above(low: tree.Value, high: tree.Value) -> bool:
+    """Return True for two values of a kind the first of which is the greater one."""
+    first, second = (end.nanoseconds if isinstance(end, tree.Since) else end for end in (low, high))
+    if isinstance(first, (int, float)) and isinstance(second, (int, float)):
+        return first > second
+    return isinstance(first, str) and isinstance(second, str) and first > second

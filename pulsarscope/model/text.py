@@ -25,6 +25,9 @@ _JSON_CONTROLS = rb"[\x7f\xc2\xe2](?:(?<=\x7f)|(?<=\xc2)[\x80-\x9f]|(?<=\xe2)(?:
 STANDARD_INPUT = "-"
 """Name of an input on the command line."""
 
+_SIMILAR = 0.7
+"""Least similarity of a name that is suggested: at 0.6, the default of difflib, "nope" is "txn-open"."""
+
 _WORD_MATCHES_MAX = 3
 """Most names that are suggested for one of their words."""
 
@@ -116,7 +119,7 @@ def hint_for(name: str, known: Sequence[str], elsewhere: str = "") -> str:
     plain_names = {_plain(each): each for each in known}
     near = [each for each in plain_names if plain in each.split("-")]
     if not 0 < len(near) <= _WORD_MATCHES_MAX:
-        near = get_close_matches(plain, plain_names, 1)
+        near = get_close_matches(plain, plain_names, 1, _SIMILAR)
     if near:
         return f"; did you mean {' or '.join(plain_names[each] for each in near)}?"
     return f"; {elsewhere}" if elsewhere else f"; known: {', '.join(known)}"

@@ -112,10 +112,10 @@ def test_records_hold_only_the_kinds_asked_for(fake_runs: FakeRuns, capsys: pyte
 
 
 def test_damage_to_an_input_goes_to_standard_error(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
-    damage = rows.finding(layer="capture", code="capture-truncated", text="a.pcap ends within a record.", hint="Copy it again.\x1b")
+    damage = rows.finding(layer="capture", code="capture-truncated", text="It ends within a record.", hint="Copy it again.\x1b")
     fake_runs([[damage, rows.finding()]], damaged=True)
     assert run_command(request(format="ndjson")) == 4
-    assert capsys.readouterr().err == "pulsarscope: a.pcap ends within a record. Copy it again.\\x1b\n"
+    assert capsys.readouterr().err == "pulsarscope: a.pcap: It ends within a record. Copy it again.\\x1b\n"
     assert run_command(request(format="ndjson", quiet=True)) == 4
     assert capsys.readouterr().err == ""
 
@@ -124,7 +124,7 @@ def test_damage_to_an_input_goes_to_standard_error(fake_runs: FakeRuns, capsys: 
 def test_damage_that_text_leaves_out_goes_to_standard_error(
     fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str], view: dict[str, Any]
 ) -> None:
-    damage = rows.finding(layer="capture", code="capture-truncated", text="a.pcap ends within a record.", hint=None, connection=None)
+    damage = rows.finding(layer="capture", code="capture-truncated", text="It ends within a record.", hint=None, connection=None)
     for values, blocks, shown in (
         ({}, [[damage, rows.send(1), rows.send(2)]], True),
         ({"tail": 2}, [[rows.send(1), damage, rows.send(2), rows.send(3)]], False),
@@ -138,8 +138,8 @@ def test_damage_that_text_leaves_out_goes_to_standard_error(
         fake_runs(blocks, damaged=True)
         assert run_command(request(**view, **values)) == 4
         captured = capsys.readouterr()
-        assert ("a.pcap ends" in captured.out) is shown
-        assert captured.err == ("" if shown else "pulsarscope: a.pcap ends within a record.\n")
+        assert ("It ends" in captured.out) is shown
+        assert captured.err == ("" if shown else "pulsarscope: a.pcap: It ends within a record.\n")
 
 
 def test_findings_that_text_leaves_out_are_not_reported_as_damage(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.model.text import duration, escape, printable, show_controls
+from pulsarscope.model.text import duration, escape, hint_for, printable, show_controls
 
 
 @given(st.text(st.characters(codec=None)))
@@ -61,3 +61,10 @@ def test_what_could_act_on_a_terminal_is_escaped(name: str, shown: str) -> None:
 )
 def test_durations_have_three_digits_that_count(nanoseconds: int, text: str) -> None:
     assert duration(nanoseconds) == text
+
+
+def test_only_a_name_that_is_near_is_suggested() -> None:
+    known = ("txn-open", "slow-publish", "clock-skew")
+    assert hint_for("slow-publsh", known) == "; did you mean slow-publish?"
+    assert hint_for("clock", known) == "; did you mean clock-skew?"
+    assert hint_for("nope", known, "see there") == "; see there"
