@@ -328,17 +328,7 @@ impl OrderedRows {
             let summaries = FrameSummaries::new(py, short_topic, summary, summaries);
             let mut look = Look { looks, commands, marks, slow, zero, time_width, name_width, several, summaries, introduce };
             let mut lines = Lines::new(py, &mut look);
-            let batches = self.borrowed(py)?;
-            let mut at = place;
-            while let Some((_, Of::Frame(batch, index))) = self.order.get(at) {
-                let frames = &batches[*batch as usize];
-                let Entry::Frame(frame) = &frames.entries[*index as usize] else { break };
-                let reader = frames.reader.bind(py).get();
-                if !lines.append(*batch as usize, frames, &reader.tables, frame)? {
-                    break;
-                }
-                at += 1;
-            }
+            let at = self.append_frames(py, place, |batch, frames, tables, frame| lines.append(batch, frames, tables, frame))?;
             let (text, frames, [of_client, of_server]) = (std::mem::take(&mut lines.text), lines.frames, lines.messages);
             Ok((at, text, (look.time_width, look.name_width), (frames, of_client, of_server)))
         })
@@ -356,17 +346,7 @@ impl OrderedRows {
     ) -> PyResult<(usize, Bound<'py, PyBytes>)> {
         caught(|| {
             let mut lines = lanes::Lines::new(py, parts, look);
-            let batches = self.borrowed(py)?;
-            let mut at = place;
-            while let Some((_, Of::Frame(batch, index))) = self.order.get(at) {
-                let frames = &batches[*batch as usize];
-                let Entry::Frame(frame) = &frames.entries[*index as usize] else { break };
-                let reader = frames.reader.bind(py).get();
-                if !lines.append(*batch as usize, frames, &reader.tables, frame)? {
-                    break;
-                }
-                at += 1;
-            }
+            let at = self.append_frames(py, place, |batch, frames, tables, frame| lines.append(batch, frames, tables, frame))?;
             Ok((at, PyBytes::new(py, lines.text.as_bytes())))
         })
     }

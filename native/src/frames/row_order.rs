@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::frames::{Entry, Frame, Frames};
+use crate::schema::tables::Tables;
 
 #[derive(Clone, Copy)]
 pub enum Of {
@@ -163,5 +164,24 @@ impl OrderedRows {
             Entry::Frame(frame) => Some((frames, frame)),
             Entry::Rows(_) => None,
         }
+    }
+
+    /// Append lines of frames in columns from a place on; return the place of the first row that `append` leaves to Python, or that is none.
+    pub fn append_frames(
+        &self,
+        py: Python<'_>,
+        mut place: usize,
+        mut append: impl FnMut(usize, &Frames, &Tables, &Frame) -> PyResult<bool>,
+    ) -> PyResult<usize> {
+        let batches = self.borrowed(py)?;
+        while let Some((_, Of::Frame(batch, index))) = self.order.get(place) {
+            let frames = &batches[*batch as usize];
+            let Entry::Frame(frame) = &frames.entries[*index as usize] else { break };
+            if !append(*batch as usize, frames, &frames.reader.bind(py).get().tables, frame)? {
+                break;
+            }
+            place += 1;
+        }
+        Ok(place)
     }
 }
