@@ -1,7 +1,7 @@
 """Regenerate what `protocols/pulsar/frame` and `tests/scenarios` have from `pulsar.proto` (needs the `test` extra: grpcio-tools).
 
 `schema.py` holds what a decoder needs, as plain tables: importing protobuf would take a quarter of the time that a small capture takes.
-`wireshark.lua` is the dissector for Wireshark. `pulsar_pb2.py` is protoc's own module, the encoder and oracle of the tests.
+`pulsar_pb2.py` is protoc's own module, the encoder and oracle of the tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from grpc_tools import protoc
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from readers import readers_text
-from wireshark import wireshark_text
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent / "pulsarscope" / "protocols" / "pulsar" / "frame"
@@ -87,7 +86,7 @@ def tables(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def main(target: Path = TARGET, tests: Path = TESTS) -> int:
-    """Write the modules and the dissector; protoc's exit code."""
+    """Write the modules; protoc's exit code."""
     well_known = str(files("grpc_tools") / "_proto")
     described = target / "pulsar.descriptor"
     arguments = ["protoc", f"-I{HERE}", f"-I{well_known}", f"--python_out={tests}", f"--descriptor_set_out={described}"]
@@ -98,7 +97,6 @@ def main(target: Path = TARGET, tests: Path = TESTS) -> int:
         schema = schema_text(file)
         (target / "schema.py").write_text(schema)
         (target / "generated.py").write_text(readers_text(*tables(schema)))
-        (target / "wireshark.lua").write_text(wireshark_text(*tables(schema)))
     return status
 
 

@@ -15,15 +15,19 @@ from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 DISSECTORS = (PulsarDissector, Kafka07Dissector, BookkeeperDissector)
 """Classes of the dissectors that come with the package, in the order in which they are tried."""
 
-WIRESHARK_DISSECTOR = "pulsar/frame/wireshark.lua"
-"""Pulsar's dissector for Wireshark, made of its tables: a file of this package."""
-
 
 def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
     """Make one of each, in the order of trial, other packages' last. Raises UsageError when two of them have one name or one port."""
     made = tuple(make(show_secrets=show_secrets) for make in registry.with_plugins(DISSECTORS))
     registry.share_stored_readers(made)
     return made
+
+
+def wireshark_dissector() -> str:
+    """Return Pulsar's dissector for Wireshark, in Lua."""
+    from pulsarscope.protocols.pulsar.frame.wireshark import wireshark_text  # noqa: PLC0415 - one command needs it
+
+    return wireshark_text()
 
 
 def names_readers() -> list[ReadNames]:

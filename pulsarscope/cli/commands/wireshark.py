@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -57,9 +56,9 @@ def wireshark(request: WiresharkRequest) -> int:
 
 
 def _set_up(request: WiresharkRequest, output: CommandOutput) -> int:
-    from pulsarscope.protocols import WIRESHARK_DISSECTOR
+    from pulsarscope.protocols import wireshark_dissector
 
-    dissector = (files("pulsarscope.protocols") / WIRESHARK_DISSECTOR).read_text(encoding="utf-8")
+    dissector = wireshark_dissector()
     if request.lua:
         return _write(output, dissector)
     folders = find_folders(os.environ)

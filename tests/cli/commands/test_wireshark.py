@@ -15,10 +15,9 @@ import pytest
 
 from pulsarscope.cli.commands import wireshark
 from pulsarscope.cli.commands.wireshark import Folders, extcap_script, find_folders
-from tests.places import ROOT
+from pulsarscope.protocols import wireshark_dissector
 from tests.scenarios.command_line import run
 
-DISSECTOR = ROOT / "pulsarscope" / "protocols" / "pulsar" / "frame" / "wireshark.lua"
 Captured = pytest.CaptureFixture[str]
 
 
@@ -34,7 +33,7 @@ def test_it_is_installed_reported_and_removed(folders: Folders, monkeypatch: pyt
     assert capsys.readouterr().out.count(": not installed") == 2
     assert run(monkeypatch, "wireshark", "--install") == 0
     assert capsys.readouterr().out.count(": installed\n") == 2
-    assert (folders.plugins / "pulsarscope.lua").read_text() == DISSECTOR.read_text()
+    assert (folders.plugins / "pulsarscope.lua").read_text() == wireshark_dissector()
     program = folders.extcap / "pulsarscope"
     assert stat.S_IMODE(program.stat().st_mode) & 0o111
     shown = subprocess.run([program, "--extcap-interfaces"], capture_output=True, text=True, check=True).stdout
@@ -48,7 +47,7 @@ def test_it_is_installed_reported_and_removed(folders: Folders, monkeypatch: pyt
 
 def test_the_dissector_goes_to_standard_output(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     assert run(monkeypatch, "wireshark", "--lua") == 0
-    assert capsys.readouterr().out == DISSECTOR.read_text()
+    assert capsys.readouterr().out == wireshark_dissector()
     assert run(monkeypatch, "wireshark", "--lua", "--install") == 2
 
 

@@ -35,8 +35,7 @@ def test_generating_anew_gives_the_committed_modules(tmp_path: Path) -> None:
     assert fresh == committed()
     assert (tmp_path / "schema.py").read_text() == Path(schema.__file__).read_text()
     assert (tmp_path / "generated.py").read_text() == Path(generated.__file__).read_text()
-    assert (tmp_path / "wireshark.lua").read_text() == Path(schema.__file__).with_name("wireshark.lua").read_text()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["generated.py", "pulsar_pb2.py", "schema.py", "wireshark.lua"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["generated.py", "pulsar_pb2.py", "schema.py"]
 
 
 def test_all_messages_and_enums_of_the_protocol_are_there() -> None:

@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -16,9 +17,8 @@ import pytest
 
 import pulsarscope
 from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES
-from tests.places import ROOT
+from pulsarscope.protocols.pulsar.frame.wireshark import wireshark_text
 
-DISSECTOR = ROOT / "pulsarscope" / "protocols" / "pulsar" / "frame" / "wireshark.lua"
 pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark: apt-get install tshark")
 
 TYPES = ENUMS["BaseCommand.Type"]
@@ -29,8 +29,11 @@ Frame = tuple[int, str, str | None, tuple[str, ...]]
 
 
 def tshark(capture: Path, *options: str) -> bytes:
-    command = ["tshark", "-X", f"lua_script:{DISSECTOR}", "-r", str(capture), "-2", *options]
-    result = subprocess.run(command, capture_output=True, check=True, timeout=120)
+    with NamedTemporaryFile("w", suffix=".lua") as dissector:
+        dissector.write(wireshark_text())
+        dissector.flush()
+        command = ["tshark", "-X", f"lua_script:{dissector.name}", "-r", str(capture), "-2", *options]
+        result = subprocess.run(command, capture_output=True, check=True, timeout=120)
     assert b"Lua" not in result.stderr, result.stderr
     return result.stdout
 
@@ -147,5 +150,5 @@ def test_other_protocols_are_not_claimed(captures: Path, name: str) -> None:
 
 
 def test_it_is_small_and_names_every_command() -> None:
-    text = DISSECTOR.read_text()
+    text = wireshark_text()
     assert all(f'"{name}"' in text for name in TYPES.values())

@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from importlib.resources import files
 
-PROGRAM = Path(__file__).with_name("wireshark_dissector.lua")
+from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES
 
-HEAD = """-- Dissector of the Apache Pulsar binary protocol for Wireshark and tshark: made by proto/generate.py of pulsarscope.
+HEAD = """-- Dissector of the Apache Pulsar binary protocol for Wireshark and tshark: made by pulsarscope.
 -- All commands and their fields, as in filters of pulsarscope with "pulsar." before: pulsar.send.sequence_id == 3.
 
 -- Fields of messages by number: name, type, type of its message or enumeration, repeated, required.
 """
 
 
-def wireshark_text(messages: dict[str, tuple[Any, ...]], enums: dict[str, dict[int, str]]) -> str:
-    """Return the dissector for these messages and enumerations, as in the tables of `schema.py`."""
+def wireshark_text() -> str:
+    """Return the dissector."""
     lines = [HEAD + "local messages = {"]
-    for name, fields in messages.items():
+    for name, fields in MESSAGES.items():
         lines.append(f'  ["{name}"] = {{')
         for number, field, kind, label, inner in fields:
             flags = [_flag(label == "repeated"), _flag(label == "required")]
             lines.append(f'    [{number}] = {{"{field}", "{kind}", {_text(inner)}, {", ".join(flags)}}},')
         lines.append("  },")
     lines += ["}", "", "local enums = {"]
-    for name, values in enums.items():
+    for name, values in ENUMS.items():
         lines.append(f'  ["{name}"] = {{{", ".join(f"[{number}] = {_text(value)}" for number, value in values.items())}}},')
-    metadata = {field: number for number, field, *_ in messages["MessageMetadata"]}
+    metadata = {field: number for number, field, *_ in MESSAGES["MessageMetadata"]}
     needed = ("num_messages_in_batch", "encryption_keys", "compression")
-    single = next(number for number, field, *_ in messages["SingleMessageMetadata"] if field == "payload_size")
+    single = next(number for number, field, *_ in MESSAGES["SingleMessageMetadata"] if field == "payload_size")
     lines += [
         "}",
         "",
         f"local metadata_numbers = {{{', '.join(f'{name} = {metadata[name]}' for name in needed)}}}",
         f"local single_payload_size = {single}",
-        f"local last_type = {max(enums['BaseCommand.Type'])}",
+        f"local last_type = {max(ENUMS['BaseCommand.Type'])}",
         "",
-        PROGRAM.read_text(),
+        (files(__package__) / "wireshark.lua").read_text(encoding="utf-8"),
     ]
     return "\n".join(lines)
 
