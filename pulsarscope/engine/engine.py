@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Select = Callable[[Sequence[ConnectionEvents]], Iterable[tuple[int, ConnectionEvents]]]
 """Gives those of the connections that an engine decodes, each with its position among all."""
 
-STEPS_TOGETHER = 1_024
+STEPS_TOGETHER = 256
 """Ends of connections whose rows are made at a time."""
 
 _OF_FILES: RowKey = (LOCATED, -1)

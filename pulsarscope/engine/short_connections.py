@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pulsarscope.tcp import Assembler
     from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents
 
-AT_A_TIME = 1_024
+AT_A_TIME = 256
 """Closed connections that become objects at a time."""
 
 
