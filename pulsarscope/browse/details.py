@@ -6,7 +6,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from textwrap import wrap
 from types import SimpleNamespace
 
 import msgspec
@@ -15,7 +14,7 @@ from pulsarscope.browse.browsed_capture import Browsed
 from pulsarscope.model.limits import BROWSED_LANES_FRAMES_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.output.registry import Output, OutputOptions, RunView, output
-from pulsarscope.output.render.cell_text import cell_width
+from pulsarscope.output.render.cell_text import cell_width, wrap_cells
 
 _FIELD = re.compile(r"( *(?:\S(?:\S| (?! ))*  +)?)(.*)", re.DOTALL)
 _SINGLE_SPACE = re.compile(r"(?<=\S) (?=\S)")
@@ -79,7 +78,7 @@ def folded(line: str, width: int) -> list[str]:
     room = max(width - len(name), 1)
     if max(map(cell_width, value.split("  "))) <= room:
         value = _SINGLE_SPACE.sub("\N{NO-BREAK SPACE}", value)
-    parts = wrap(value, room, break_on_hyphens=False) or [value]
+    parts = wrap_cells(value, room) or [value]
     first, *others = [part.replace("\N{NO-BREAK SPACE}", " ") for part in parts]
     return [f"{name}{first}", *(f"{' ' * len(name)}{part}" for part in others)]
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from textwrap import wrap
 
 from pulsarscope.model.text import escape
 
 ELLIPSIS = "…"
+
+_SECOND_CELL = "\ue000"
+"""A character that no escaped text has."""
 
 
 @cache
@@ -20,6 +24,17 @@ def _cell_length() -> Callable[[str], int]:
 def cell_width(text: str) -> int:
     """Return the cells of a terminal that escaped text takes."""
     return len(text) if text.isascii() else _cell_length()(text)
+
+
+def wrap_cells(text: str, width: int, subsequent_indent: str = "", *, breaks_words: bool = True) -> list[str]:
+    """Return escaped text in lines of so many cells; they are broken at spaces and, if they must be, within words."""
+    wide = 0 if text.isascii() else cell_width(text) - len(text)
+    if wide > 0:  # textwrap counts characters: each wide one gets another for its second cell, and a line has room for a parted pair
+        text = "".join([character + _SECOND_CELL if cell_width(character) == 2 else character for character in text])
+    lines = wrap(
+        text, max(width - (wide > 0), 1), subsequent_indent=subsequent_indent, break_on_hyphens=False, break_long_words=breaks_words
+    )
+    return [line.replace(_SECOND_CELL, "") for line in lines] if wide > 0 else lines
 
 
 def clip_phrases(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from textwrap import wrap
 from typing import Any, NamedTuple
 
 from pulsarscope.model.bounded_tables import remember
@@ -21,7 +20,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
-from pulsarscope.output.render.cell_text import cell_width, escape, fit_summary
+from pulsarscope.output.render.cell_text import cell_width, escape, fit_summary, wrap_cells
 from pulsarscope.output.render.lifelines import Lifelines
 from pulsarscope.output.render.ordered_lines import write_ordered
 from pulsarscope.output.render.style import UNICODE
@@ -72,7 +71,7 @@ class Contents:
 def _in_lines(mark: str, color: str, text: str, view: View) -> list[str]:
     """Return a text behind a mark, in as many lines as the terminal needs."""
     hang = " " * (len(mark) + 1)
-    lines = [escape(text)] if view.width is None else wrap(escape(text), view.width - len(hang), break_on_hyphens=False)
+    lines = [escape(text)] if view.width is None else wrap_cells(escape(text), view.width - len(hang))
     first, *rest = lines
     return [f"{color}{mark}{view.palette.reset} {first}", *(f"{hang}{line}" for line in rest)]
 

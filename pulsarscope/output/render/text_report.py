@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.model.text import duration, plural
-from pulsarscope.output.render.cell_text import cell_width, clip, clip_middle, escape
+from pulsarscope.output.render.cell_text import cell_width, clip, clip_middle, escape, wrap_cells
 from pulsarscope.output.render.style import UNICODE, palette, symbols
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ class TextReport:
         end = self.palette.reset if color else ""
         text = _UNITS.sub("\N{NO-BREAK SPACE}", text)
         whole_words = self.options.width is None
-        for line in wrap(text, room, subsequent_indent=" " * hang, break_on_hyphens=False, break_long_words=not whole_words):
+        for line in wrap_cells(text, room, " " * hang, breaks_words=not whole_words):
             self.lines.append(f"{space}{color}{line}{end}".replace("\N{NO-BREAK SPACE}", " "))
 
     def table(self, columns: Sequence[TextColumn], more: int = 0, noun: str = "") -> None:

@@ -6,7 +6,6 @@ import codecs
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED, GENERIC_CODES
@@ -20,7 +19,7 @@ from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, Row
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.registry import OutputOptions
-from pulsarscope.output.render.cell_text import cell_width, clip, escape
+from pulsarscope.output.render.cell_text import cell_width, clip, escape, wrap_cells
 from pulsarscope.output.render.style import STAND_INS, UNICODE, palette, symbols, with_marks
 from pulsarscope.output.render.times import Clock
 
@@ -307,10 +306,10 @@ class View:
             lines += [f"{indent}  {look.dim}{hint}{look.reset}"] if hint else []
             return
         room = self.room(len(indent))
-        first, *rest = wrap(f"{head}  {text}", room, subsequent_indent="  ", break_on_hyphens=False) or [head]
+        first, *rest = wrap_cells(f"{head}  {text}", room, "  ") or [head]
         lines.append(f"{indent}{look.severity(severity)}{first[: len(head)]}{look.reset}{first[len(head) :]}")
         lines += [indent + line for line in rest]
-        for line in wrap(hint, max(room - 2, NARROWEST), break_on_hyphens=False):
+        for line in wrap_cells(hint, max(room - 2, NARROWEST)):
             lines.append(f"{indent}  {look.dim}{line}{look.reset}")
 
     def _place(self, row: FindingRow) -> str:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from textwrap import wrap
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pulsarscope.output.render.cell_text import cell_width, clip, clip_middle, clip_phrases, escape, fit_summary
+from pulsarscope.output.render.cell_text import cell_width, clip, clip_middle, clip_phrases, escape, fit_summary, wrap_cells
 
 
 @pytest.mark.parametrize(
@@ -104,3 +106,16 @@ def test_a_list_that_is_cut_already_gets_no_second_ellipsis() -> None:
 
 def test_the_first_phrase_of_what_has_no_topic_stays_whole() -> None:
     assert fit_summary("Pulsar-Java-v4.2.4  protocol v21  auth none", 26, named=False) == "Pulsar-Java-v4.2.4 …"
+
+
+@given(st.text("ab 你好\u0301-", max_size=60), st.integers(4, 12), st.integers(0, 1))
+def test_wrapped_lines_fit_and_lose_nothing_but_spaces(text: str, width: int, indent: int) -> None:
+    lines = wrap_cells(text, width, " " * indent)
+    assert max(map(cell_width, lines), default=0) <= width
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+def test_plain_text_is_wrapped_as_textwrap_does() -> None:
+    text = "It took long-lived connections 10 s, and a-very-long-word-that-does-not-fit."
+    assert wrap_cells(text, 20) == wrap(text, 20, break_on_hyphens=False)
+    assert wrap_cells(text, 20, breaks_words=False)[-1] == "a-very-long-word-that-does-not-fit."
