@@ -25,7 +25,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
-const CONTRACT: u32 = 47;
+const CONTRACT: u32 = 48;
 
 /// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -41,6 +41,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(capture::packets::walk_pcapng, module)?)?;
     module.add_function(wrap_pyfunction!(capture::ring::ring_packets, module)?)?;
     module.add_class::<capture::packet_copies::PacketCopies>()?;
+    module.add_class::<tcp::packed_frames::PackedFrames>()?;
     module.add_class::<capture::segments::Segments>()?;
     module.add_class::<capture::pieces::Pieces>()?;
     module.add_class::<capture::pieces::Joined>()?;

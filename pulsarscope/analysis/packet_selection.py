@@ -1,7 +1,7 @@
 """The packets that selected rows stand for: a fold over rows, then an answer for each packet, with the lines of its comment.
 
 A packet is selected when it carried bytes of a selected frame, also as an unneeded copy. Frames lie in streams, so each is kept as its
-place there and its name, in arrays of numbers: 40 bytes.
+place there and its name, in arrays of numbers: 40 bytes, or ten with the compiled reader.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pulsarscope.model.byte_ranges import NO_RANGES, ByteRanges
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.frame_name import FrameName
 from pulsarscope.model.limits import EXTRACT_FINDINGS_MAX, EXTRACT_NAMED_FRAMES_MAX
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
 from pulsarscope.model.text import escape
 
@@ -25,9 +26,6 @@ _SUB_BITS = 24
 """Bits of sub in a number of packet and sub: no packet completes 2^24 frames. Sub 0 names the packet itself."""
 
 _SUB_MAX = (1 << _SUB_BITS) - 1
-
-KEPT_RANGES_LEAST = 64
-"""Frames of a stream from which on their ranges are kept: of fewer ones, as very many streams have, they are made again for each block."""
 
 
 class FramePlaces(Protocol):
@@ -43,6 +41,8 @@ class FramePlaces(Protocol):
         """Return the bytes at the start of the client's and of the server's stream without which a connection cannot be decrypted."""
 
 
+_COLUMNS = "_starts", "_ends", "_files", "_names", "_commands"
+
 _FrameInPacket = tuple[int, int, int, int]
 """A selected frame with bytes in a packet: file, name, command, and the end of its bytes in the stream."""
 
@@ -50,18 +50,24 @@ _FrameInPacket = tuple[int, int, int, int]
 class _SelectedFrames:
     """The selected frames of one stream, in the order of the stream."""
 
-    __slots__ = ("_commands", "_ends", "_files", "_names", "_ranges", "_starts")
+    __slots__ = ("_commands", "_ends", "_files", "_names", "_packed", "_starts")
 
     def __init__(self) -> None:
-        self._starts: Any = array("q")
-        self._ends: Any = array("q")
-        self._files: Any = array("q")
-        self._names: Any = array("q")  # 0: unnamed, perhaps several frames
-        self._commands: Any = array("q")
-        self._ranges: ByteRanges | None = None
+        self._starts: Any = ()
+        self._ends: Any = ()
+        self._files: Any = ()
+        self._names: Any = ()  # 0: unnamed, perhaps several frames
+        self._commands: Any = ()
+        self._packed: Any = None
+        """All of them, in the place of the arrays, as long as few come late: `PackedFrames` of the compiled reader."""
 
     def add(self, start: int, end: int, file: int, name: int, command: int) -> bool:
         """Add a frame and return True, or False when it is there already. Inside TLS several frames share the bytes of a record."""
+        if name and (packed := self._packing()) is not None and packed.add(start, end, file, name, command):
+            return True
+        if self._packed is not None:
+            self._fill(self._packed.columns())
+            self._packed = None
         if name and (not self._starts or start > self._starts[-1]):  # as nearly all are
             self._insert(len(self._starts), start, end, file, name, command)
             return True
@@ -86,39 +92,48 @@ class _SelectedFrames:
 
         `packed`: starts, in ascending order, ends, files and names.
         """
-        if self._starts and array("q", packed[0][:8])[0] <= self._starts[-1]:
+        columns = *packed, array("q", commands).tobytes()
+        if (packing := self._packing()) is not None:
+            return bool(packing.extend(*columns))
+        if array("q", packed[0][:8])[0] <= self._starts[-1]:
             return False
-        for column, values in zip((self._starts, self._ends, self._files, self._names), packed, strict=True):
-            column.frombytes(values)
-        self._commands.extend(commands)
+        self._fill(columns)
         return True
 
-    def _insert(self, at: int, start: int, end: int, file: int, name: int, command: int) -> None:
-        self._starts.insert(at, start)
-        self._ends.insert(at, end)
-        self._files.insert(at, file)
-        self._names.insert(at, name)
-        self._commands.insert(at, command)
+    def _packing(self) -> Any:
+        """Return the packed frames, None if there are arrays or no compiled reader."""
+        if self._packed is None and not self._starts and (native := load_native()[0]) is not None:
+            self._packed = native.PackedFrames(_SUB_BITS)
+        return self._packed
+
+    def _fill(self, columns: Iterable[bytes]) -> None:
+        for name, values in zip(_COLUMNS, columns, strict=True):
+            column = getattr(self, name) or array("q")
+            column.frombytes(values)
+            setattr(self, name, column)
+
+    def _insert(self, at: int, *frame: int) -> None:
+        for name, value in zip(_COLUMNS, frame, strict=True):
+            column = getattr(self, name) or array("q")
+            column.insert(at, value)
+            setattr(self, name, column)
 
     def ranges(self, commands: Sequence[str], findings: Mapping[tuple[int, int], list[str]]) -> ByteRanges:
         """Return the bytes of all frames, to which none can be added any more.
 
         Escaped names of commands by their numbers, and findings on frames, are for their packets.
         """
-        if self._ranges is not None:
-            return self._ranges
-        packed = []
-        for name in ("_starts", "_ends", "_files", "_names", "_commands"):
-            packed.append(getattr(self, name).tobytes())
-            if len(self._starts) > KEPT_RANGES_LEAST:  # in the place of the array, one after the other: there may be very many frames
-                setattr(self, name, memoryview(packed[-1]).cast("q"))
-        starts, ends, *named = packed
-        ranges = ByteRanges(self._starts, self._ends, (starts, ends), (tuple(named), commands, (_SUB_BITS, findings)))
-        self._ranges = ranges if len(self._starts) > KEPT_RANGES_LEAST else None
-        return ranges
+        if self._starts and (native := load_native()[0]) is not None:
+            self._packed = native.PackedFrames(_SUB_BITS)
+            self._packed.extend(*(getattr(self, name).tobytes() for name in _COLUMNS))
+            self._starts = self._ends = self._files = self._names = self._commands = ()
+        return ByteRanges(self._starts, self._ends, self._packed, (commands, (_SUB_BITS, findings)))
 
     def within(self, start: int, end: int) -> Sequence[_FrameInPacket]:
         """Return the frames with bytes from `start` to `end`."""
+        if self._packed is not None:
+            frames: list[_FrameInPacket] = self._packed.within(start, end)
+            return frames
         some = slice(bisect_right(self._ends, start), bisect_left(self._starts, end))
         return [*zip(self._files[some], self._names[some], self._commands[some], self._ends[some], strict=True)]
 

@@ -12,10 +12,10 @@ class ByteRanges(NamedTuple):
 
     starts: Sequence[int]
     ends: Sequence[int]
-    packed: tuple[bytes, bytes]
-    """`starts` and `ends` as 64-bit numbers, for the compiled reader."""
-    at_packets: tuple[Any, ...] = (b"", b"", b""), (), (0, {})
-    """Frames and findings at the packets of the ranges, for the compiled reader's `Segments.copies`."""
+    compiled: Any = None
+    """The ranges and the frames there as `PackedFrames` of the compiled reader, in the place of `starts` and `ends`."""
+    at_packets: tuple[Any, ...] = (), (0, {})
+    """Commands of the frames, and findings at the packets of the ranges, for the compiled reader's `Segments.copies`."""
     complete: bool = False
     """All packets of the stream are looked for, whichever bytes they have."""
     apart: bool | None = False
@@ -23,10 +23,12 @@ class ByteRanges(NamedTuple):
 
     def meet(self, start: int, end: int) -> bool:
         """Return True when a range has bytes between `start` and `end`."""
+        if self.compiled is not None:
+            return bool(self.compiled.within(start, end))
         return start < end and bisect_right(self.ends, start) < bisect_left(self.starts, end)
 
 
-NO_RANGES = ByteRanges((), (), (b"", b""))
+NO_RANGES = ByteRanges((), ())
 
 Ranges = Callable[[str, str], ByteRanges | None]
 """Returns the ranges of a stream, given the name of its connection and the endpoint of its sender."""

@@ -148,10 +148,10 @@ def _carriers(
 ) -> Iterable[tuple[int, int, int, int]]:
     """Return packet, flags, start and end of the segments that are looked for, except those that `copies` take."""
     compiled: Any = segments
-    if hasattr(compiled, "copies") and stream.sequence != UNKNOWN:
+    if hasattr(compiled, "copies") and stream.sequence != UNKNOWN and not ranges.starts:
         position = stream.sequence, stream.length, SEQUENCE_JUMP_MAX_BYTES
         found: list[tuple[int, int, int, int]] = compiled.copies(
-            position, *ranges.packed, (ranges.complete, named), *ranges.at_packets, file, copies
+            position, ranges.compiled, (ranges.complete, named), *ranges.at_packets, file, copies
         )
         return found
     placed = ((segment[0], segment[4], *_bytes_of(segment, stream)) for segment in segments)

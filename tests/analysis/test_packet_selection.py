@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from pulsarscope.analysis import packet_selection as module
 from pulsarscope.analysis.packet_selection import PacketSelection
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, Row
+from tests.scenarios.both_readers import reader
+from tests.scenarios.chance import randoms
 
 CLIENT, SERVER = "10.0.0.1:40000", "10.0.0.2:6650"
 ENDPOINTS = {"0:1": (CLIENT, SERVER)}
@@ -163,3 +168,42 @@ def test_findings_are_kept_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None
     selection.annotate(row)
     selection.annotate(row)
     assert comments_of(selection, 6) == ["stream-gap: 5 bytes."]
+
+
+@given(random=randoms)
+def test_the_compiled_reader_keeps_frames_as_the_reference_does(random: Random) -> None:
+    """Of a stream with gaps, in batches that lack some frames, which come late, far behind or again, and with frames that have no names."""
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    position = random.choice((0, 1 << 40))
+    packet = 1
+    frames = []
+    for _ in range(random.randint(1, 120)):
+        start = position + random.choice((0, 0, 0, 7, 1 << 34))
+        position = start + random.choice((1, 60, 60, 5000))
+        packet += random.randint(0, 3)
+        name = (packet << 24 | random.randint(1, 300)) if random.random() < 0.95 else 0
+        frames.append((start, position, random.randint(0, 1), name, random.randint(0, 2)))
+    late = [frame for frame in frames if random.random() < random.choice((0, 0.1))]
+    size = random.randint(1, 60)
+    kept = {}
+    for choice in ("off", "require"):
+        with reader(choice):
+            of_choice = kept[choice] = module._SelectedFrames()
+            for begin in range(0, len(frames), size):
+                batch = frames[begin : begin + size]
+                in_time = [frame for frame in batch if frame not in late and frame[3]]
+                columns = [array("q", column).tobytes() for column in [*zip(*in_time, strict=True)][:4]]
+                if choice == "off" or not in_time or not of_choice.extend(columns, [frame[4] for frame in in_time]):
+                    for frame in in_time:
+                        of_choice.add(*frame)
+                for frame in batch:
+                    if frame in late or not frame[3]:
+                        of_choice.add(*frame)
+            for frame in late[:3]:
+                of_choice.add(*frame)
+    looks = [(start, start + length) for start, *_ in frames for length in (1, 59, 61, 10_000)]
+    expected = [kept["off"].within(*look) for look in looks]
+    assert [kept["require"].within(*look) for look in looks] == expected
+    with reader("require"):
+        assert [bool(found) for found in expected] == [kept["require"].ranges((), {}).meet(*look) for look in looks]
+        assert [kept["require"].within(*look) for look in looks] == expected

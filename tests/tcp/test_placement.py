@@ -20,6 +20,15 @@ CLIENT, SERVER = "10.0.0.1:40000", "10.0.0.2:6650"
 BLOCK_SIZES = pytest.mark.parametrize("read_bytes", [100, 700, 1 << 20])
 
 
+def ranges_of(starts: array[int], ends: array[int], choice: str) -> ByteRanges:
+    """Make ranges as the reader of this choice takes them."""
+    if choice == "off":
+        return ByteRanges(starts, ends)
+    compiled = pytest.importorskip("pulsarscope_native").PackedFrames(24)
+    compiled.extend(starts.tobytes(), ends.tobytes(), *[array("q", bytes(8 * len(starts))).tobytes()] * 3)
+    return ByteRanges((), (), compiled)
+
+
 def places(
     packets: list[Packet], read_bytes: int = 1 << 20, ranges: Ranges | None = None, named: frozenset[int] = frozenset()
 ) -> dict[int, PacketPlace]:
@@ -100,7 +109,7 @@ def test_with_ranges_only_packets_with_bytes_in_them_have_a_place(read_bytes: in
     late = conversation.packets[:3] + conversation.packets[4:] + conversation.packets[3:4]
     starts = array("q", sorted(random.sample(range(5000), 12)))
     ends = array("q", (min(start + random.randint(1, 500), after) for start, after in zip(starts, [*starts[1:], 9000], strict=True)))
-    ranges = ByteRanges(starts, ends, (starts.tobytes(), ends.tobytes()))
+    ranges = ranges_of(starts, ends, choice)
     of_client: Ranges = lambda connection, source: ranges if (connection, source) == ("0:1", CLIENT) else None  # noqa: E731
     for packets in (conversation.packets, late, conversation.close().packets):
         expected = {
@@ -119,7 +128,7 @@ def test_packets_are_looked_for_by_stream_or_number_too(read_bytes: int, choice:
     packets = Conversation().handshake().client(b"abcd").client(b"efgh", b"ijkl", mss=4).server(b"mnop").close().packets
     of_client = {number: place for number, place in places(packets).items() if place.source == CLIENT}
     starts, ends = array("q", [1]), array("q", [3])
-    ranges = ByteRanges(starts, ends, (starts.tobytes(), ends.tobytes()))
+    ranges = ranges_of(starts, ends, choice)
 
     def found(*named: int, complete: bool = False, apart: bool | None = False) -> dict[int, PacketPlace]:
         some = ranges._replace(complete=complete, apart=apart)

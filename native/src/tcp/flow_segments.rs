@@ -8,8 +8,9 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
 
 use crate::capture::packet_copies::PacketCopies;
 use crate::capture::pieces::{item, Piece, Pieces};
-use crate::capture::segments::{count_below, packed, Segment, Segments};
+use crate::capture::segments::{Segment, Segments};
 use crate::tcp::complete::{self, ConnectionTuple};
+use crate::tcp::packed_frames::{FrameRange, PackedFrames};
 
 /// `capture.Segment`.
 type SegmentTuple<'py> = (i64, i64, u32, u32, u8, u16, Bound<'py, PyBytes>, u32, u16, Bound<'py, PyBytes>);
@@ -61,27 +62,22 @@ impl Segments {
     /// packets of those, in the place of this, of which no more is to be said than the names of the frames with bytes there, as
     /// `analysis.packet_selection` tells them.
     ///
-    /// `position`: sequence number and length of the stream behind the block, and bytes from there to the last that belong to it; `starts`,
-    /// `ends`: of ranges whose bytes are looked for, in their order, as integers of 64 bits; `packets`: whether all are looked for, and the
-    /// numbers of others that are.
-    /// `frames`: files, names and numbers of commands of the frames that are these ranges, as integers of 64 bits; `commands`: by their
-    /// numbers; `findings`: bits of sub in a name, and findings on frames by file and name, and on packets, whose sub is 0; `file`: that of the
-    /// segments.
+    /// `position`: sequence number and length of the stream behind the block, and bytes from there to the last that belong to it; `frames`:
+    /// those whose bytes are looked for; `packets`: whether all are looked for, and the numbers of others that are.
+    /// `commands`: by their numbers; `findings`: bits of sub in a name, and findings on frames by file and name, and on packets, whose sub is
+    /// 0; `file`: that of the segments.
     #[allow(clippy::too_many_arguments)]
     fn copies(
         &self,
         py: Python<'_>,
         position: (i64, i64, i64),
-        starts: &[u8],
-        ends: &[u8],
+        frames: Option<PyRef<'_, PackedFrames>>,
         packets: (bool, HashSet<i64>),
-        frames: (&[u8], &[u8], &[u8]),
         commands: Vec<String>,
         findings: (u32, Bound<'_, PyDict>),
         file: i64,
         mut copies: Option<PyRefMut<'_, PacketCopies>>,
     ) -> PyResult<Vec<(i64, u8, i64, i64)>> {
-        let (files, names, numbers) = frames;
         let (sub_bits, findings) = findings;
         let is_told = |file: i64, name: i64| if findings.is_empty() { Ok(false) } else { findings.contains((file, name)) };
         let buffers = copies.as_mut().map_or(0, |copies| copies.add_buffers(py, self));
@@ -89,22 +85,20 @@ impl Segments {
         let mut comment = String::new();
         for segment in &self.segments {
             let (start, end) = segment.place(position);
-            let range = if start < end { count_below(ends, start + 1)..count_below(starts, end) } else { 0..0 };
+            let mut within = frames.iter().flat_map(|frames| frames.between(start, end)).peekable();
             let is_named = packets.1.contains(&segment.packet);
-            if range.is_empty() && !packets.0 && !is_named {
+            if within.peek().is_none() && !packets.0 && !is_named {
                 continue;
             }
             let mut plain = segment.stored.1 > 0 && !is_named && !is_told(file, segment.packet << sub_bits)?;
             comment.clear();
-            for at in range {
-                let (file, name) = (packed(files, at), packed(names, at));
+            for FrameRange { file, name, command, .. } in within {
                 plain &= !is_told(file, name)?;
                 if name != 0 {
                     if !comment.is_empty() {
                         comment.push('\n');
                     }
-                    let command =
-                        usize::try_from(packed(numbers, at)).ok().and_then(|number| commands.get(number)).map_or("", String::as_str);
+                    let command = usize::try_from(command).ok().and_then(|number| commands.get(number)).map_or("", String::as_str);
                     let _ = write!(comment, "{file}:{}.{} {command}", name >> sub_bits, name & ((1 << sub_bits) - 1));
                 }
             }

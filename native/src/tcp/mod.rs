@@ -4,4 +4,5 @@ pub(crate) mod closed_connections;
 pub(crate) mod complete;
 pub(crate) mod flow_segments;
 pub(crate) mod kept_packets;
+pub(crate) mod packed_frames;
 pub(crate) mod plain_tcp;

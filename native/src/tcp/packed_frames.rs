@@ -1,0 +1,155 @@
+//! Frames of a stream that are looked for, in the order of the stream, in about ten bytes each: there may be very many.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::capture::segments::packed;
+use crate::encoding::wire::Bytes;
+
+/// Frames of which one is kept as it is, so that a search begins there.
+const STEP: usize = 16;
+
+/// Frames behind one that comes late which are moved.
+const BEHIND_MAX: usize = 4096;
+
+/// A frame: its bytes in the stream, and numbers of its file, name and command.
+#[derive(Clone, Copy, Default)]
+pub struct FrameRange {
+    pub start: i64,
+    pub end: i64,
+    pub file: i64,
+    pub name: i64,
+    pub command: i64,
+}
+
+/// See above: of each step the first frame with the place of the others, which are differences.
+#[pyclass(module = "pulsarscope_native")]
+pub struct PackedFrames {
+    sub_bits: u32,
+    marks: Vec<(FrameRange, u32)>,
+    bytes: Vec<u8>,
+    count: usize,
+    last: FrameRange,
+}
+
+impl PackedFrames {
+    /// Return the frames with bytes from `start` to `end`, whose ends ascend as their starts do.
+    pub fn between(&self, start: i64, end: i64) -> impl Iterator<Item = FrameRange> + '_ {
+        let first = self.marks.partition_point(|(frame, _)| frame.end <= start).saturating_sub(1);
+        self.frames(first).skip_while(move |frame| frame.end <= start).take_while(move |frame| start < end && frame.start < end)
+    }
+
+    /// Return the frames from a mark on.
+    fn frames(&self, mark: usize) -> impl Iterator<Item = FrameRange> + '_ {
+        let mut rest = Bytes(self.marks.get(mark).map_or(&[][..], |(_, at)| &self.bytes[*at as usize..]));
+        let mut last = FrameRange::default();
+        (mark * STEP..self.count).map_while(move |number| {
+            last = if number % STEP == 0 { self.marks[number / STEP].0 } else { self.next(&last, &mut rest)? };
+            Some(last)
+        })
+    }
+
+    fn next(&self, last: &FrameRange, rest: &mut Bytes<'_>) -> Option<FrameRange> {
+        let mut number = || rest.varint().map(|value| (value >> 1) as i64 ^ -((value & 1) as i64));
+        let start = last.end.wrapping_add(number()?);
+        let end = start.wrapping_add(number()?);
+        let file = last.file.wrapping_add(number()?);
+        let packet = (last.name >> self.sub_bits).wrapping_add(number()?);
+        let name = packet << self.sub_bits | number()?;
+        Some(FrameRange { start, end, file, name, command: number()? })
+    }
+
+    fn push(&mut self, frame: FrameRange) {
+        if self.count % STEP == 0 {
+            self.marks.push((frame, self.bytes.len() as u32));
+        } else {
+            let (last, bits) = (self.last, self.sub_bits);
+            let numbers = [
+                frame.start.wrapping_sub(last.end),
+                frame.end.wrapping_sub(frame.start),
+                frame.file.wrapping_sub(last.file),
+                (frame.name >> bits).wrapping_sub(last.name >> bits),
+                frame.name & ((1 << bits) - 1),
+                frame.command,
+            ];
+            for number in numbers {
+                let mut value = (number << 1 ^ number >> 63) as u64;
+                while value >= 128 {
+                    self.bytes.push(value as u8 | 128);
+                    value >>= 7;
+                }
+                self.bytes.push(value as u8);
+            }
+        }
+        self.count += 1;
+        self.last = frame;
+    }
+}
+
+#[pymethods]
+impl PackedFrames {
+    /// `sub_bits`: bits of a name below the number of its packet.
+    #[new]
+    fn new(sub_bits: u32) -> PyResult<Self> {
+        if sub_bits >= 63 {
+            return Err(PyValueError::new_err("no bits are left for packets"));
+        }
+        let (marks, bytes, count, last) = Default::default();
+        Ok(PackedFrames { sub_bits, marks, bytes, count, last })
+    }
+
+    fn __len__(&self) -> usize {
+        self.count
+    }
+
+    /// Add a frame and return true, or false where one begins there, or it lies far before others.
+    fn add(&mut self, start: i64, end: i64, file: i64, name: i64, command: i64) -> bool {
+        let frame = FrameRange { start, end, file, name, command };
+        if self.count == 0 || start > self.last.start {
+            self.push(frame);
+            return true;
+        }
+        let Some(mark) = self.marks.partition_point(|(other, _)| other.start <= start).checked_sub(1) else { return false };
+        let mut behind: Vec<FrameRange> = self.frames(mark).take(BEHIND_MAX + 1).collect();
+        let at = behind.partition_point(|other| other.start < start);
+        if behind.len() > BEHIND_MAX || behind.get(at).is_some_and(|other| other.start == start) {
+            return false;
+        }
+        behind.insert(at, frame);
+        self.count = mark * STEP;
+        self.bytes.truncate(self.marks[mark].1 as usize);
+        self.marks.truncate(mark);
+        behind.into_iter().for_each(|frame| self.push(frame));
+        true
+    }
+
+    /// Add frames and return true: starts, in ascending order, ends, files, names and commands, each as integers of 64 bits; return false where
+    /// they do not lie behind all others.
+    fn extend(&mut self, starts: &[u8], ends: &[u8], files: &[u8], names: &[u8], commands: &[u8]) -> bool {
+        if self.count > 0 && !starts.is_empty() && packed(starts, 0) <= self.last.start {
+            return false;
+        }
+        for at in 0..starts.len() / 8 {
+            let [start, end, file, name, command] = [starts, ends, files, names, commands].map(|column| packed(column, at));
+            self.push(FrameRange { start, end, file, name, command });
+        }
+        true
+    }
+
+    /// Return all frames, as `extend` takes them.
+    fn columns<'py>(&self, py: Python<'py>) -> [Bound<'py, PyBytes>; 5] {
+        let mut columns: [Vec<u8>; 5] = Default::default();
+        for FrameRange { start, end, file, name, command } in self.frames(0) {
+            for (column, number) in columns.iter_mut().zip([start, end, file, name, command]) {
+                column.extend(number.to_ne_bytes());
+            }
+        }
+        columns.map(|column| PyBytes::new(py, &column))
+    }
+
+    /// Return file, name, command and end of the frames with bytes from `start` to `end`.
+    fn within(&self, start: i64, end: i64) -> Vec<(i64, i64, i64, i64)> {
+        self.between(start, end).map(|frame| (frame.file, frame.name, frame.command, frame.end)).collect()
+    }
+}
