@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from textwrap import wrap
@@ -28,13 +29,11 @@ def cell_width(text: str) -> int:
 
 def wrap_cells(text: str, width: int, subsequent_indent: str = "", *, breaks_words: bool = True) -> list[str]:
     """Return escaped text in lines of so many cells; they are broken at spaces and, if they must be, within words."""
-    wide = 0 if text.isascii() else cell_width(text) - len(text)
-    if wide > 0:  # textwrap counts characters: each wide one gets another for its second cell, and a line has room for a parted pair
-        text = "".join([character + _SECOND_CELL if cell_width(character) == 2 else character for character in text])
-    lines = wrap(
-        text, max(width - (wide > 0), 1), subsequent_indent=subsequent_indent, break_on_hyphens=False, break_long_words=breaks_words
-    )
-    return [line.replace(_SECOND_CELL, "") for line in lines] if wide > 0 else lines
+    # textwrap counts characters: each wide one gets another for its second cell, and a line has room for a pair that was parted.
+    spread = text if text.isascii() else re.sub(r"[^\x00-\u10ff]", lambda match: match[0] + _SECOND_CELL * (cell_width(match[0]) - 1), text)
+    room = width - (len(spread) > len(text))
+    lines = wrap(spread, max(room, 1), subsequent_indent=subsequent_indent, break_on_hyphens=False, break_long_words=breaks_words)
+    return [line.replace(_SECOND_CELL, "") for line in lines]
 
 
 def clip_phrases(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
