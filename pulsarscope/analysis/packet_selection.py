@@ -63,11 +63,12 @@ class _SelectedFrames:
 
     def add(self, start: int, end: int, file: int, name: int, command: int) -> bool:
         """Add a frame and return True, or False when it is there already. Inside TLS several frames share the bytes of a record."""
-        if name and (packed := self._packing()) is not None and packed.add(start, end, file, name, command):
-            return True
-        if self._packed is not None:
-            self._fill(self._packed.columns())
-            self._packed = None
+        if not self._starts:
+            if name and (packed := self._packing()) is not None and packed.add(start, end, file, name, command):
+                return True
+            if self._packed is not None:
+                self._fill(self._packed.columns())
+                self._packed = None
         if name and (not self._starts or start > self._starts[-1]):  # as nearly all are
             self._insert(len(self._starts), start, end, file, name, command)
             return True
@@ -112,11 +113,14 @@ class _SelectedFrames:
             column.frombytes(values)
             setattr(self, name, column)
 
-    def _insert(self, at: int, *frame: int) -> None:
-        for name, value in zip(_COLUMNS, frame, strict=True):
-            column = getattr(self, name) or array("q")
-            column.insert(at, value)
-            setattr(self, name, column)
+    def _insert(self, at: int, start: int, end: int, file: int, name: int, command: int) -> None:
+        if not self._starts:
+            self._fill([b""] * len(_COLUMNS))
+        self._starts.insert(at, start)
+        self._ends.insert(at, end)
+        self._files.insert(at, file)
+        self._names.insert(at, name)
+        self._commands.insert(at, command)
 
     def ranges(self, commands: Sequence[str], findings: Mapping[tuple[int, int], list[str]]) -> ByteRanges:
         """Return the bytes of all frames, to which none can be added any more.

@@ -82,7 +82,7 @@ class Placement:
                 if following_ones and following_ones[0].packet <= segments[0][0]:
                     connection, following_ones = following_ones[0], ()
                 if not following_ones:
-                    if connection is not None and (looked_for := _looked_for(ranges, connection.name, key, block)) is not None:
+                    if connection is not None and (looked_for := _looked_for(ranges, connection.name, source, key, block)) is not None:
                         into = None if looked_for.apart else copies
                         of_flow = _stream(connection, key)
                         for packet, flags, start, end in _carriers(segments, of_flow, looked_for, named, block.file, into):
@@ -97,7 +97,7 @@ class Placement:
                 if connection is not None:
                     place = PacketPlace(connection.name, source, segment[4], *_bytes_of(segment, _stream(connection, key)))
                     if ranges is not None:
-                        looked_for = _looked_for(ranges, connection.name, key, block)
+                        looked_for = _looked_for(ranges, connection.name, source, key, block)
                         if looked_for is None or not _is_looked_for(looked_for, named, segment[0], place.start, place.end):
                             continue
                     places[segment[0]] = place
@@ -130,9 +130,9 @@ def _stream(connection: Connection | _EndedStream, key: bytes) -> Stream | _Ende
     return connection if isinstance(connection, _EndedStream) else connection.streams[0 if key == connection.key else 1]
 
 
-def _looked_for(ranges: Ranges, connection: str, key: bytes, block: Block) -> ByteRanges | None:
+def _looked_for(ranges: Ranges, connection: str, source: str, key: bytes, block: Block) -> ByteRanges | None:
     """Return the ranges of a stream, and whether all its packets of a block are looked at."""
-    looked_for = ranges(connection, source_endpoint(key))
+    looked_for = ranges(connection, source)
     if looked_for is None or looked_for.apart is not None:
         return looked_for
     looks = key in block.control or reverse_key(key) in block.control
@@ -154,7 +154,8 @@ def _carriers(
             position, ranges.compiled, (ranges.complete, named), *ranges.at_packets, file, copies
         )
         return found
-    placed = ((segment[0], segment[4], *_bytes_of(segment, stream)) for segment in segments)
+    all_segments = ranges.complete or bool(named)
+    placed = ((segment[0], segment[4], *_bytes_of(segment, stream)) for segment in segments if all_segments or segment[6])
     return [place for place in placed if _is_looked_for(ranges, named, place[0], place[2], place[3])]
 
 
