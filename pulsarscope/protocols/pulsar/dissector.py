@@ -25,7 +25,7 @@ from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.findings import CODES
 from pulsarscope.protocols.pulsar.frame import boundary
-from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS, FAMILIES
+from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS, FAMILIES, OPENING_COMMANDS
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.protobuf import shared_plans
 from pulsarscope.protocols.pulsar.frame.templates import HEAD_END, HEAD_START
@@ -51,7 +51,7 @@ class PulsarDissector(Dissector):
     topics = TopicNames(short_topic, base_topic, stood_in)
     announcing = ANNOUNCING_COMMANDS
     layout_head = (HEAD_START, HEAD_END)
-    opening = frozenset({"CONNECT", "CONNECTED"})
+    opening = OPENING_COMMANDS
 
     # Imported on use: most runs judge nothing, and machine outputs show no text.
     rules = on_use("pulsarscope.protocols.pulsar.rules:RULES")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pulsarscope.dissect.frames import Attachment
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES, PROTOBUF_DEPTH_MAX
 from pulsarscope.model.records import Checksum, ExchangeRow, FrameRow
-from pulsarscope.protocols.pulsar.frame.commands import command_table
+from pulsarscope.protocols.pulsar.frame.commands import OPENING_COMMANDS, command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import MEMO_MAX
 from pulsarscope.protocols.pulsar.frame.protobuf import ENUM, MESSAGE, SECRET_KINDS, Plan, redacted_content, shared_plans
 from pulsarscope.protocols.pulsar.frame.secret_fields import is_secret_name
@@ -39,7 +39,7 @@ REQUESTS = frozenset(
 )
 """Requests that it reads, with their responses, in short connections."""
 
-COMMANDS = DATA_PATH | REQUESTS | {ANSWERED_BY[request] for request in REQUESTS} | {"CONNECT", "CONNECTED"}
+COMMANDS = DATA_PATH | REQUESTS | {ANSWERED_BY[request] for request in REQUESTS} | OPENING_COMMANDS
 
 
 class CompiledReader(NamedTuple):
