@@ -267,13 +267,16 @@ class Conversation:
         frames.sort(self._of_server(frames))
         return frames
 
-    def finish(self, moment: int, *, is_open: bool = False) -> FrameBatch:
-        """Return the last frames: the connection, or the captured part of it, has ended with packet `moment`."""
+    def finish(self, moment: int, cut_short: tuple[bool, bool] = (False, False)) -> FrameBatch:
+        """Return the last frames: the connection, or the captured part of it, has ended with packet `moment`.
+
+        `cut_short`: for each stream, the capture or its receiver ended first.
+        """
         out = FrameBatch()
         pairs = zip(self._tried, self._before, strict=True) if self._splitters is None else [(self._splitters, out)]
         for pair, frames in pairs:
-            for splitter in pair:
-                splitter.finish(moment, frames, is_open=is_open)
+            for splitter, is_short in zip(pair, cut_short, strict=True):
+                splitter.finish(moment, frames, is_short=is_short)
             if pair is self._splitters or any(splitter.frames for splitter in pair):
                 self._recognise(pair, frames)
                 out = frames

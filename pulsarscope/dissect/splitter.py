@@ -157,13 +157,13 @@ class StreamSplitter:
         """Continue after the bytes so far as if a gap followed: the rest of a frame is skipped."""
         self.gap(self._buffer.base + len(self._buffer), 0, moment, out)
 
-    def finish(self, moment: int, out: FrameBatch, *, is_open: bool = False) -> None:
-        """End the stream; `is_open`: the capture has no end of its connection."""
+    def finish(self, moment: int, out: FrameBatch, *, is_short: bool = False) -> None:
+        """End the stream; `is_short`: the capture, or the receiver, ended before its sender did."""
         if not self._buffer.ends and self._skip_start < 0:
             return
         self._buffer.raise_floor(moment)
         self._consume(out, at_end=True)
-        self._end_of_bytes(moment, out, tail=True, code="frame-unfinished" if is_open else "frame-truncated")
+        self._end_of_bytes(moment, out, tail=True, code="frame-unfinished" if is_short else "frame-truncated")
 
     def _consume(self, out: FrameBatch, *, at_end: bool) -> None:
         buffer = self._buffer

@@ -147,11 +147,13 @@ class Timeline:
 
     def close(self, moment: int) -> FrameBatch:
         """Return the last frames: the streams have ended with packet `moment`."""
-        is_open = self.connection.closed_by is None and self.connection.closed == "open"
+        closed_by = self.connection.closed_by
+        is_open = closed_by is None and self.connection.closed == "open"
+        cut_short = is_open or closed_by == 1, is_open or closed_by == 0  # nobody took the rest
         if self._transport is None:
-            return self._ready(self._conversation.finish(moment, is_open=is_open), at_end=True)
+            return self._ready(self._conversation.finish(moment, cut_short), at_end=True)
         frames = self._conversation.feed(self._transport.finish(moment, self.connection.last_file))
-        frames.extend(self._conversation.finish(moment, is_open=is_open))
+        frames.extend(self._conversation.finish(moment, cut_short))
         return self._ready(frames, at_end=True)
 
     def waits(self) -> int:

@@ -259,7 +259,33 @@ TCP_CODES = table(
         "What one side sent did not get through for seconds.",
         "The network lost it, or the other host was down. A process that hangs is not the cause: its host acknowledges for it. If smaller "
         "segments get through, a hop has a smaller MTU; if nothing does after a silence, a firewall or NAT has forgotten the connection.",
-        ("bytes-awaited", "keepalive-lost", "request-unanswered", "send-unanswered", "slow-exchange", "slow-publish", "stream-gap"),
+        (
+            "bytes-awaited",
+            "keepalive-lost",
+            "producer-behind",
+            "request-unanswered",
+            "send-unanswered",
+            "slow-exchange",
+            "slow-publish",
+            "stream-gap",
+        ),
+        to_act="the network's operators",
+    ),
+    TCP.warning(
+        "network-loss",
+        "The network loses so many segments that a stream stands still again and again.",
+        "Look at errors and drops of the interfaces, switches and links between the two hosts, at full queues and at duplex or cable "
+        "faults: ip -s link, ethtool -S, and a capture at the other end, which lacks what got lost.",
+        (
+            "network-stall",
+            "bytes-awaited",
+            "dispatch-limited",
+            "producer-behind",
+            "request-unanswered",
+            "send-unanswered",
+            "slow-exchange",
+            "slow-publish",
+        ),
         to_act="the network's operators",
     ),
     TCP.warning(

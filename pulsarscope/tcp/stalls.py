@@ -1,4 +1,4 @@
-"""Stalls: bytes that one side sends again and again, because nothing of them gets through."""
+"""What the network loses: bytes that one side sends again and again as nothing of them gets through, and segments lost all the time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.tcp.stream_findings import STALL_NANOSECONDS_MIN, Where, finding
 
 if TYPE_CHECKING:
+    from pulsarscope.tcp.losses import Losses
     from pulsarscope.tcp.stream import Stream
 
 
 def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:
     """Report what did not get through in a stream that is about to end, acknowledged up to an offset."""
     run = None if stream.resending is None else stream.resending.longest()
+    losses = None if stream.resending is None else stream.resending.losses
     stream.resending = None
     if run is not None and 2 * _closed_for(peer, end) < run.took:
         reached = None if acknowledged is None else acknowledged > run.offset
@@ -25,6 +27,8 @@ def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: W
         evidence = {"direction": stream.index, "offset": run.offset, "size": run.size, "count": run.count, "took_ns": run.took}
         stream.log.append((end[1], finding("network-stall", text, evidence | {"acknowledged": reached}, run.first)))
     _report_hole(stream, peer, acknowledged, end)
+    if losses is not None and losses.is_heavy and 2 * _closed_for(peer, end) <= losses.waited:
+        _report_losses(stream, losses, end)
 
 
 def _closed_for(stream: Stream, end: Where) -> int:
@@ -32,6 +36,29 @@ def _closed_for(stream: Stream, end: Where) -> int:
     if stream.window is None:
         return 0
     return stream.window.closed + (max(0, end[2] - stream.window.since) if stream.window_closed else 0)
+
+
+def _report_losses(stream: Stream, losses: Losses, end: Where) -> None:
+    """Report that the network loses many segments of a stream."""
+    segments, span = losses.segments - losses.before, losses.latest - losses.began
+    text = (
+        f"The network lost about {losses.count:,} of {segments:,} segments from {stream.source} in {duration(span)} "
+        f"({losses.count / segments:.0%})"
+    )
+    if losses.waits:
+        text += f": the stream stood still {plural(losses.waits, 'time')}, for {duration(losses.waited)} in all, "
+        text += f"{duration(losses.longest)} at most"
+    evidence = {
+        "direction": stream.index,
+        "count": losses.count,
+        "resent": losses.resent,
+        "segments": segments,
+        "span_ns": span,
+        "waits": losses.waits,
+        "waited_ns": losses.waited,
+        "longest_ns": losses.longest,
+    }
+    stream.log.append((end[1], finding("network-loss", f"{text}.", evidence, losses.first)))
 
 
 def _report_hole(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:

@@ -201,6 +201,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         elif self._count_again(segment, copy_of):
             self.resending = self.resending or Resending()
             self.resending.add(start, size + cut, (file, packet, time))
+            if copy_of is not None and are_apart(time - copy_of):
+                self.resending.losses.add(copy_of, (file, packet, time), self.segments, resent=True)
 
     def receive_late(self, segment: Segment, *, copied: bool = False) -> None:
         """Count a segment after the end of the connection, or one that does not belong to it; `copied`: it may be one from before."""
@@ -262,6 +264,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if self.buffer is None:
             self.buffer = ReorderBuffer()
         buffer = self.buffer
+        if start == length and payload and (behind := buffer.first) is not None:
+            self.resending = self.resending or Resending()
+            self.resending.losses.add(behind.time, where, self.segments, resent=False)
         fresh, copy_of = 0, None
         if payload:
             fresh, conflicts, copy_of = buffer.add(BufferedPiece(start, payload, file, packet, time))

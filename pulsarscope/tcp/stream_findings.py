@@ -9,6 +9,7 @@ import msgspec
 from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, Finding
 from pulsarscope.model.text import duration, plural
+from pulsarscope.tcp.losses import Losses
 
 if TYPE_CHECKING:
     from pulsarscope.tcp.reorder_buffer import Overlap
@@ -95,6 +96,8 @@ class Retransmissions(msgspec.Struct, gc=False):
 
 class Resending(msgspec.Struct, gc=False):
     """Retransmissions of a stream."""
+
+    losses: Losses = msgspec.field(default_factory=Losses)
 
     latest: Retransmissions | None = None
     stall: Retransmissions | None = None

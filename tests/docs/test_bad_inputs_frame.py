@@ -162,16 +162,17 @@ def test_an_announcement_that_cannot_be_is_not_believed(tmp_path: Path, size: in
 
 
 @row(74)
-@pytest.mark.parametrize("end", ["nothing", "fin", "rst"])
+@pytest.mark.parametrize("end", ["nothing", "fin", "rst", "fin of the receiver", "rst of the receiver"])
 def test_a_frame_that_the_stream_ends_in_says_how_much_is_there(tmp_path: Path, end: str) -> None:
     conversation = exchange(opened(), 0).client(send(1, b"x" * 500)[:80])
-    if end == "fin":
-        conversation.close()
-    elif end == "rst":
-        conversation.reset()
+    by = "server" if "receiver" in end else "client"
+    if end.startswith("fin"):
+        conversation.close(by)
+    elif end.startswith("rst"):
+        conversation.reset(by)
     seen = look(capture(tmp_path, conversation.packets))
-    code = "frame-unfinished" if end == "nothing" else "frame-truncated"
-    assert_promised(74, seen, {code, "connection-reset"} if end == "rst" else {code})
+    code = "frame-truncated" if end in ("fin", "rst") else "frame-unfinished"
+    assert_promised(74, seen, {code, "connection-reset"} if end.startswith("rst") else {code})
     assert f"80 of {len(send(1, b'x' * 500))} bytes" in seen.texts(code)[0]
     assert seen.frames[-1].status == "truncated"
     assert seen.frames[-1].command == "SEND"

@@ -26,6 +26,7 @@ from tests.scenarios.commands import (
     producer,
     receipt,
     send,
+    send_error,
     subscribe,
     success,
 )
@@ -190,6 +191,15 @@ def test_one_that_waited_and_got_access_is_none(tmp_path: Path) -> None:
         created(request=6)
     )
     assert found(diagnose(tmp_path, talk)) == set()
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("topic", [TOPIC, OTHER])
+def test_a_producer_that_was_refused_a_send_may_be_opened_again(tmp_path: Path, end: str, topic: str) -> None:
+    """Java does so when its topic is fenced, with the next epoch: brokers take it for the same producer, but not of another topic."""
+    talk = begun().client(producer(1, "p", 7)).server(created("p", 7)).client(send(sequence_id=0))
+    talk.server(send_error("PersistenceError", "fenced")).client(producer(1, "p", 8, topic, epoch=1)).server(created("p", 8))
+    assert (PRODUCER in ended(tmp_path, talk, end).codes) == (topic == OTHER)
 
 
 @pytest.mark.parametrize(("first", "then", "end"), [*product(("PRODUCER", "LOOKUP", "SUBSCRIBE", "FLOW"), ("nothing", "connect"), ENDS)])

@@ -45,6 +45,17 @@ def test_a_growing_backlog_is_reported_with_who_holds_it_back(tmp_path: Path, le
     assert {*diagnosis.commands(row)} == {"MESSAGE", "SEND_RECEIPT"}
 
 
+@pytest.mark.parametrize(("length", "queue", "behind"), [(9, 4, False), (13, 4, True), (30, 20, True), (30, 1000, False)])
+def test_consumers_without_permits_are_behind_after_a_while(tmp_path: Path, length: int, queue: int, behind: bool) -> None:
+    diagnosis = diagnose(tmp_path, taking(length, 110, queue=queue), publishing(length * 50, 20 * MILLISECOND))
+    assert GROWING in diagnosis.codes
+    assert ("consumer-behind" in diagnosis.codes) == behind
+    if behind:
+        row, evidence = diagnosis.only("consumer-behind")
+        assert "as its consumers had no permits most of the time" in row.text
+        assert evidence["connections"] == [row.connection]
+
+
 @pytest.mark.parametrize(("before", "queue"), [*product((2, 5, 9), (20, 100, 160))])
 def test_one_that_grows_once_the_queue_is_full_is_reported(tmp_path: Path, before: int, queue: int) -> None:
     """A consumer keeps up for a while, then its application gets slow: its queue fills before the backlog grows."""

@@ -419,7 +419,7 @@ def test_retransmissions_are_not_packets_captured_twice() -> None:
     tape.open()
     for offset in range(0, 40, 4):
         tape.send(CLIENT, offset, b"data")
-        tape.send(CLIENT, offset, b"data", after=200_000_000)
+        tape.send(CLIENT, offset, b"data", after=100_000_000)
     assert tape.only().codes() == []
 
 

@@ -19,8 +19,8 @@ CODES = table(
     FRAME.warning("frame-truncated", "A frame's end is not in the stream.", "The connection ended within it, or packets are missing."),
     FRAME.note(
         "frame-unfinished",
-        "The capture ends within a frame of an open connection.",
-        "Nothing is wrong with the connection: a longer capture has the rest.",
+        "The capture ended, or the receiver closed, within a frame.",
+        "Nothing is wrong with its sender: a longer capture has the rest, or the receiver had gone before it came.",
     ),
     FRAME.note(
         "bytes-skipped",

@@ -17,6 +17,11 @@ _SETTLED_MAX = 100
 EARLY_MAX = 1_000
 """ACKs of one consumer that wait for their messages."""
 
+LATE_NS = 20_000_000
+"""Time by which one direction of a capture may be later than the other; a message that was acknowledged comes again only long after."""
+
+_NEVER = -(1 << 62)
+
 Entry = TypeVar("Entry")
 
 Place = tuple[int, int]
@@ -62,23 +67,33 @@ class Waiting(Generic[Entry]):
 
 
 class EarlyAcks(msgspec.Struct):
-    """ACKs of what a consumer does not hold: those of messages that stand behind lost bytes are read before them."""
+    """ACKs of what a consumer does not hold: those of messages that stand behind lost bytes are read before them.
 
-    acks: dict[Position, tuple[Place, list[int] | None]] = msgspec.field(default_factory=dict)
-    """Place and ack_set by position."""
+    So are those of messages that were captured later, as a tap may hold back one direction.
+    """
+
+    acks: dict[Position, tuple[Place, int, list[int] | None]] = msgspec.field(default_factory=dict)
+    """Place, time in nanoseconds and ack_set by position."""
+    kept_at: int = _NEVER
+    """Time of the latest that is kept."""
     cumulative: tuple[Place, Position] = NOWHERE, (-1, -1)
     """Place and position of the latest cumulative one."""
     latest: Place = NOWHERE
     """Place of the latest one of any message."""
 
-    def add(self, position: Position, place: Place, ack_set: list[int] | None) -> None:
+    def add(self, position: Position, place: Place, time: int, ack_set: list[int] | None) -> None:
         """Keep an ACK."""
-        remember(self.acks, position, (place, ack_set), EARLY_MAX)
+        remember(self.acks, position, (place, time, ack_set), EARLY_MAX)
+        self.kept_at = time
 
-    def of(self, position: Position, place: Place) -> tuple[bool, list[int] | None]:
-        """Return True for a message that came at this place and is acknowledged, and what its ACK leaves of a batch."""
-        acked, ack_set = self.acks.pop(position, (NOWHERE, None))
-        if acked >= place:
+    def may_have(self, place: Place, time: int) -> bool:
+        """Return True when a message that came at this place and time may have been acknowledged before it was read."""
+        return place <= self.latest or time - self.kept_at <= LATE_NS
+
+    def of(self, position: Position, place: Place, time: int) -> tuple[bool, list[int] | None]:
+        """Return True for a message that came at this place and time and is acknowledged, and what its ACK leaves of a batch."""
+        acked, acked_at, ack_set = self.acks.pop(position, (NOWHERE, _NEVER, None))
+        if acked >= place or time - acked_at <= LATE_NS:
             return True, ack_set
         until, furthest = self.cumulative
         return until >= place and position < furthest, None

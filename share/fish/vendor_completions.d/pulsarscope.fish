@@ -364,23 +364,24 @@ function __pulsarscope_list
                 batch-partly-acked batching-unused body-mismatch bookie-refused bookie-silent broker-outage broker-silent \
                 broker-undecided broker-unreachable bytes-awaited bytes-skipped capture-malformed capture-order capture-truncated \
                 captured-twice certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-duplicate chunk-incomplete \
-                chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided clock-skew command-before-connect \
-                command-too-new compression-useless connection-churn connection-closed-by-broker connection-closed-by-client \
-                connection-reset consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking \
-                consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag \
-                decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
-                encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable \
-                foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished \
-                http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order \
-                key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt \
-                message-stored-twice message-too-large message-too-large-dropped messages-skipped midstream-start most-redelivered \
-                nested-too-deep nesting-too-deep network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
-                num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
-                packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck payload-decoder-failed \
-                permits-negative produce-lost produce-unconfirmed producer-busy producer-churn producer-fenced producer-id-reused \
-                producer-waiting proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage \
-                reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed \
-                redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
+                chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided client-not-reading clock-skew \
+                command-before-connect command-too-new compression-useless connection-churn connection-closed-by-broker \
+                connection-closed-by-client connection-reset consumer-behind consumer-busy consumer-churn consumer-corrupt \
+                consumer-id-reused consumer-not-acking consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close \
+                dead-lettered decode-lag decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late \
+                delivered-to-both dispatch-limited dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping \
+                fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed \
+                frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost \
+                key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted \
+                message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large message-too-large-dropped \
+                messages-skipped midstream-start most-dead-lettered most-redelivered nested-too-deep nesting-too-deep network-loss \
+                network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range \
+                offset-skipped one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped \
+                packets-skipped partition-skew partition-stuck payload-decoder-failed permits-negative produce-lost produce-unconfirmed \
+                producer-behind producer-busy producer-churn producer-fenced producer-id-reused producer-waiting proxy-leg-failed \
+                proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id \
+                receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen \
+                replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
                 required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested retry-without-close \
                 rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump sequence-regression \
                 session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap \
@@ -402,8 +403,9 @@ function __pulsarscope_list
                 backlog-growing-seconds batching-unused-bytes batching-unused-messages batching-unused-rate batching-unused-seconds \
                 bookie-silent-seconds broker-silent-seconds broker-unreachable-seconds broker-unreachable-tries-seconds \
                 certificate-expires-days chunk-stuck-seconds churn-busy churn-few-least churn-frames churn-interval-seconds churn-least \
-                churn-rate churn-slow-interval-seconds churn-undecided-interval-seconds churn-undecided-least clock-skew-seconds \
-                compression-useless-entries compression-useless-percent connection-churn-seconds connection-closed-by-client-seconds \
+                churn-rate churn-slow-interval-seconds churn-undecided-interval-seconds churn-undecided-least \
+                client-not-reading-close-seconds client-not-reading-seconds clock-skew-seconds compression-useless-entries \
+                compression-useless-percent connection-churn-seconds connection-closed-by-client-seconds consumer-behind-backlog-seconds \
                 consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor consumer-behind-key-shared-entries \
                 consumer-behind-key-shared-seconds consumer-behind-long-factor consumer-behind-long-seconds consumer-behind-messages \
                 consumer-behind-seconds consumer-churn-messages consumer-id-reused-seconds consumer-not-acking-beside-seconds \
@@ -415,11 +417,13 @@ function __pulsarscope_list
                 consumer-starved-done-messages consumer-starved-done-seconds consumer-starved-done-turns consumer-starved-seconds \
                 consumer-undecided-hole-turns consumer-undecided-lives consumer-undecided-redeliveries consumer-undecided-seconds \
                 consumer-undecided-seeks cursor-reset-settled-seconds dead-holder-seconds delay-at-once-seconds delay-early-seconds \
-                delay-late-seconds failover-flapping-pause-seconds failover-flapping-returns failover-switch-seconds \
-                idle-cut-connections idle-cut-seconds keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries \
-                key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes \
-                messages-skipped-entries most-redelivered-entries never-opened-seconds partition-skew-entries partition-skew-share \
-                partition-stuck-entries partition-stuck-seconds produce-lost-seconds producer-churn-sends producer-waiting-seconds \
+                delay-late-seconds dispatch-limited-rest-seconds dispatch-limited-rests dispatch-limited-seconds dispatch-limited-share \
+                failover-flapping-pause-seconds failover-flapping-returns failover-switch-seconds idle-cut-connections idle-cut-seconds \
+                keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries key-shared-blocked-seconds \
+                key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes messages-skipped-entries \
+                most-dead-lettered-messages most-redelivered-entries never-opened-seconds partition-skew-entries partition-skew-share \
+                partition-stuck-entries partition-stuck-seconds produce-lost-seconds producer-behind-growth-seconds \
+                producer-behind-seconds producer-behind-sends producer-behind-share producer-churn-sends producer-waiting-seconds \
                 proxy-leg-failed-seconds published-before-seconds read-from-storage-entries reader-behind-seconds \
                 receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds \
                 redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages \
@@ -447,23 +451,24 @@ function __pulsarscope_list
                 batch-corrupt batch-partly-acked batching-unused body-mismatch bookie-refused bookie-silent broker-outage broker-silent \
                 broker-undecided broker-unreachable bytes-awaited bytes-skipped capture-malformed capture-order capture-truncated \
                 captured-twice certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-duplicate chunk-incomplete \
-                chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided clock-skew command-before-connect \
-                command-too-new compression-useless connection-churn connection-closed-by-broker connection-closed-by-client \
-                connection-reset consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking \
-                consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag \
-                decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both dissector-failed \
-                encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable \
-                foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished \
-                http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order \
-                key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt \
-                message-stored-twice message-too-large message-too-large-dropped messages-skipped midstream-start most-redelivered \
-                nested-too-deep nesting-too-deep network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
-                num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
-                packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck payload-decoder-failed \
-                permits-negative produce-lost produce-unconfirmed producer-busy producer-churn producer-fenced producer-id-reused \
-                producer-waiting proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage \
-                reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed \
-                redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
+                chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided client-not-reading clock-skew \
+                command-before-connect command-too-new compression-useless connection-churn connection-closed-by-broker \
+                connection-closed-by-client connection-reset consumer-behind consumer-busy consumer-churn consumer-corrupt \
+                consumer-id-reused consumer-not-acking consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close \
+                dead-lettered decode-lag decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late \
+                delivered-to-both dispatch-limited dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping \
+                fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed \
+                frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost \
+                key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted \
+                message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large message-too-large-dropped \
+                messages-skipped midstream-start most-dead-lettered most-redelivered nested-too-deep nesting-too-deep network-loss \
+                network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range \
+                offset-skipped one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped \
+                packets-skipped partition-skew partition-stuck payload-decoder-failed permits-negative produce-lost produce-unconfirmed \
+                producer-behind producer-busy producer-churn producer-fenced producer-id-reused producer-waiting proxy-leg-failed \
+                proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id \
+                receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen \
+                replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
                 required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested retry-without-close \
                 rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump sequence-regression \
                 session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap \

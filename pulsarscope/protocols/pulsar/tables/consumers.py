@@ -193,8 +193,8 @@ class Consumers:
             self._waiting += 1
         else:
             consumer.untracked += messages
-        if (place := (row.file or 0, row.packet or 0)) <= consumer.early.latest:
-            is_acknowledged, ack_set = consumer.early.of(position, place)
+        if consumer.early.may_have(place := (row.file or 0, row.packet or 0), row.time):
+            is_acknowledged, ack_set = consumer.early.of(position, place, row.time)
             if is_acknowledged:
                 self._settle(consumer, position, ack_set)
 
@@ -212,7 +212,7 @@ class Consumers:
                 for earlier in consumer.waiting.take_order_before(position):
                     self._settle(consumer, earlier, None)
             if not self._settle(consumer, position, ack_set := message_id.get("ack_set")):
-                consumer.early.add(position, place, ack_set)
+                consumer.early.add(position, place, row.time, ack_set)
 
     def _settle(self, consumer: _Consumer, position: Position, ack_set: list[int] | None) -> bool:
         """Acknowledge an entry, or the messages of a batch whose bits an ack_set lacks. Return False for what does not wait."""

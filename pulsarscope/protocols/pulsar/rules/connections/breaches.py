@@ -102,6 +102,8 @@ class Taken(msgspec.Struct):
     where: Where
     topic: str | None
     answered: bool = False
+    refused: bool = False
+    """True when a SEND of the producer was refused: some clients then open it again, which brokers take for the same one."""
     by_acks: bool = False
     """True for a consumer from before the capture that is known by its ACKs."""
 
@@ -219,7 +221,7 @@ class BreachRule(ConnectionRule):
         topic = bounded_name(row.topic)
         self._asked = self._asked or {}
         remember(self._asked, where.name, taken_id, WAITING_MAX)
-        if (taken := self._taken.get(taken_id)) is None:
+        if (taken := self._taken.get(taken_id)) is None or (taken.refused and taken.topic == topic):
             self._taken = self._taken or {}
             remember(self._taken, taken_id, Taken(where, topic), WAITING_MAX)
             return
@@ -284,6 +286,10 @@ class BreachRule(ConnectionRule):
         if (taken := self._taken.get(self._asked.pop(row.request or "", ("", -1)))) is not None:
             taken.answered = True
 
+    def _send_error(self, row: FrameRow) -> None:
+        if (taken := self._taken.get(("producer", (row.fields or {}).get("producer_id", -1)))) is not None:
+            taken.refused = True
+
     def _error(self, row: FrameRow) -> None:
         number = (row.fields or {}).get("request_id", -1)
         if row.request is None:
@@ -332,6 +338,7 @@ class BreachRule(ConnectionRule):
         "CONNECT": _connect,
         "CONNECTED": _version,
         "ERROR": _error,
+        "SEND_ERROR": _send_error,
         "TOPIC_MIGRATED": _migrated,
         "FLOW": _flow,
         "ACK": _ack,

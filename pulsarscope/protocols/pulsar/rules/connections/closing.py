@@ -15,6 +15,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand, Refusal
+from pulsarscope.protocols.pulsar.rules.connections.not_reading import report_not_reading
 from pulsarscope.protocols.pulsar.rules.connections.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.text.formatting import host, listing, port
@@ -237,13 +238,13 @@ class ClosingRule(ConnectionRule):
         elif row.closed_by is not None and (row.closed != "open" or is_half_open(row)):
             self._report_closed(row, last)
         self._emit_attempt(row, last)
+        report_not_reading(self._context)
 
     def _forget_late(self, row: ConnectionRow) -> None:
         """Forget requests that a side sent after the other one had closed."""
-        if self._context.closing is None or row.closed_by != SERVER:
+        if (closing := self._context.closing) is None or row.closed_by != SERVER:
             return
-        closed = self._context.closing[1]
-        late = {command: sum(place.time > closed for place in places) for command, places in self._waiting.items()}
+        late = {command: sum(place.time > closing[1] for place in places) for command, places in self._waiting.items()}
         self._unanswered = (self._unanswered or Counter()) - Counter(late)
 
     def _forget_lost(self) -> None:

@@ -20,6 +20,7 @@ CODES = table(
         "that others of its subscription could have.",
         "Look at what its application does for each message, or let more consumers share the subscription: a smaller receiver queue "
         "leaves more to the others. With Key_Shared, all messages of a key wait for one consumer.",
+        ("backlog-growing",),
         to_act="the consumer's application",
     ),
 )

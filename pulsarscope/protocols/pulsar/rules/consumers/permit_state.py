@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.rules import Where
+from pulsarscope.dissect.rules import RuleContext, Where
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.message_ids import Position
+from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
+
+SLOW_LINK_NS_PER_BYTE = 125_000
+"""Time that a byte takes on the slowest link (64 kbit/s): a large message that takes long was perhaps on its way all the time."""
 
 
 class PermitState(ConsumerState):
@@ -28,6 +34,9 @@ class PermitState(ConsumerState):
     """Times that it got permits again after it had none left."""
     lacking_ns: int = 0
     """Time without permits before those."""
+    rested_ns: int = 0
+    """Time for which the broker rested though it had permits, and the number of rests; see `note_rest`."""
+    rests: int = 0
     active_at: int = 0
     """Time of its latest ACK, FLOW or request for redelivery, in nanoseconds."""
     pending: int = 0
@@ -39,6 +48,8 @@ class PermitState(ConsumerState):
     last: Position | None = None
     """Furthest entry delivered."""
     last_at: Where | None = None
+    emitted: Position | None = None
+    """That in the latest fact."""
     reported_at: int = -1
     """Time of the delivery in the latest fact, in nanoseconds."""
     waited: int = 0
@@ -65,9 +76,28 @@ class PermitState(ConsumerState):
     """Metadata of the furthest message."""
     reported: bool = False
 
+    @property
+    def rest_values(self) -> dict[str, Any]:
+        """Values of a fact about how long the broker rested."""
+        return {"kind": self.kind, "title": self.title, "rested_ns": self.rested_ns, "rests": self.rests}
+
     def act(self, now: int) -> None:
         """Note that its client did something."""
         if self.pending:
             self.turn = max(self.turn, now - self.pending)
             self.pending = 0
         self.active_at = now
+
+
+def note_rest(context: RuleContext, consumer: PermitState, row: FrameRow) -> None:
+    """Note the time before this delivery in which neither a consumer with permits nor its broker did anything.
+
+    What follows an ACK may have waited for it, as the broker limits unacknowledged messages.
+    """
+    since = consumer.last_service
+    if since is None or consumer.permits <= 0 or consumer.compacted or not consumer.active:
+        return
+    rest, shortest = row.time - max(since.time, consumer.active_at), context.thresholds.ns("dispatch-limited-rest-seconds")
+    if rest >= max(shortest, SLOW_LINK_NS_PER_BYTE * row.size) and not may_lack(context, since.time, row.time, SERVER):
+        consumer.rested_ns += rest
+        consumer.rests += 1

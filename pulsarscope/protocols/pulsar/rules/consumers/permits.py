@@ -18,7 +18,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permits_of, position_of
-from pulsarscope.protocols.pulsar.rules.consumers.permit_state import PermitState
+from pulsarscope.protocols.pulsar.rules.consumers.permit_state import PermitState, note_rest
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_flows
 from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG, EMIT_NS
@@ -87,6 +87,7 @@ class PermitRule(ConsumerRule[PermitState]):
         self._skipped: list[tuple[int, Where, dict[str, Any]]] = []
         """Time before, delivery behind, and values of the facts on what consumers passed over."""
         self._silent_ns = context.thresholds.ns("broker-silent-seconds")
+        self._shortest_ns = min(self._silent_ns, context.thresholds.ns("dispatch-limited-rest-seconds"))
 
     def review(self, consumer: PermitState, now: int, *, ending: bool) -> None:
         """Report a lack of permits, and emit what other connections need to know."""
@@ -99,7 +100,7 @@ class PermitRule(ConsumerRule[PermitState]):
             self._emit_consumed(consumer, now)
             self._evaluate_promise(consumer, now)
             advise_on_flows(self.context, consumer, consumer.single, consumer.singles, consumer.delivered, now)
-        if consumer.last_at is not None and consumer.last_at.time > consumer.reported_at:
+        if consumer.last != consumer.emitted:
             self._emit_delivered(consumer)
         if ending and consumer.lowest_at is not None and not self.context.lost:
             excess = plural(-consumer.lowest, "message")
@@ -147,7 +148,8 @@ class PermitRule(ConsumerRule[PermitState]):
         if row.status == "truncated":  # what followed in its packet is missing, too
             self.note_unreadable(row)
         fields, where = row.fields or {}, where_of(row)
-        if (since := consumer.last_service) is not None and row.time - since.time >= self._silent_ns:
+        if (since := consumer.last_service) is not None and row.time - since.time >= self._shortest_ns:
+            note_rest(self.context, consumer, row)
             self._emit_wait(consumer, row.time, ending=True)
         messages = batch_size(row)
         consumer.delivered += messages
@@ -209,7 +211,7 @@ class PermitRule(ConsumerRule[PermitState]):
             now = times[at]
             permits -= messages[at]
             expected = expected[0], expected[1] + 1
-            if permits <= 0 or now >= due or now - before >= self._silent_ns or (is_alone and positions[at] != expected):
+            if permits <= 0 or now >= due or now - before >= self._shortest_ns or (is_alone and positions[at] != expected):
                 return at
             before = now
         return len(times)
@@ -235,8 +237,7 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _active_change(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
-            consumer.active, consumer.switched = (row.fields or {}).get("is_active", False), True
-            consumer.last_service = where_of(row)
+            consumer.active, consumer.switched, consumer.last_service = (row.fields or {}).get("is_active", False), True, where_of(row)
         else:
             self._forget(row)
 
@@ -288,8 +289,8 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _emit_wait(self, consumer: PermitState, now: int, *, ending: bool) -> None:
         """Emit a long wait with permits: when it ends, and before that each time that it has doubled."""
-        since = consumer.last_service
-        if since is None or now - since.time < self._silent_ns or consumer.permits <= 0 or not consumer.active or consumer.compacted:
+        since, waits = consumer.last_service, consumer.permits > 0 and consumer.active and not consumer.compacted
+        if since is None or now - since.time < self._silent_ns or not waits:
             return
         if not ending and now - since.time < 2 * consumer.waited:
             return
@@ -316,12 +317,13 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _emit_delivered(self, consumer: PermitState) -> None:
         if consumer.last is not None and consumer.last_at is not None and consumer.topic is not None:
-            consumer.reported_at = consumer.last_at.time
+            consumer.reported_at, consumer.emitted = consumer.last_at.time, consumer.last
             values = {
                 "subscription": consumer.subscription,
                 "position": consumer.last,
                 "consumer_id": consumer.number,
                 "lacking_ns": consumer.lacking_ns,
+                **consumer.rest_values,
                 "server": host(self.context.server),
             }
             self.context.emit_fact(BACKLOG, consumer.topic, consumer.last_at, "delivered", values)

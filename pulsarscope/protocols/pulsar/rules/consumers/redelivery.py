@@ -1,4 +1,4 @@
-"""Redelivered messages: the requests for them, loops and their period, and dead letters."""
+"""Redelivered messages: the requests for them, loops and their period."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
-from pulsarscope.protocols.pulsar.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.consumers.dead_letters import DeadLetters
 from pulsarscope.protocols.pulsar.rules.consumers.request_periods import is_regular, period_of
 from pulsarscope.protocols.pulsar.rules.consumers.retries import Retries
@@ -41,11 +41,6 @@ CODES = table(
         "A client asked for all of a consumer's unacknowledged messages again.",
         "All that it holds is sent again. Exclusive and failover consumers ask so for one negative acknowledgement or ack timeout; "
         "any other does when the application calls redeliverUnacknowledgedMessages.",
-    ),
-    SESSION.note(
-        "dead-lettered",
-        "A consumer gave up on a message and moved it to a dead letter topic.",
-        "The properties of the message name the topic and the id that it came from.",
     ),
 )
 
@@ -153,6 +148,8 @@ class RedeliveryState(ConsumerState):
     times: deque[int] = msgspec.field(default_factory=lambda: deque(maxlen=TIMES_MAX))
     """Times of the latest requests, in nanoseconds."""
     deliveries: int = 0
+    messages: int = 0
+    """Messages that it got, each counted once."""
     redelivered: int = 0
     came_again: int = 0
     """Entries that came again once or more."""
@@ -216,6 +213,8 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
                 "subscription_type": consumer.kind,
             }
             self.context.report("redeliver-all", consumer.all_requests[0], text, evidence)
+        if ending and (consumer.request_count or self._dead_letters.any):
+            self._dead_letters.got(consumer, consumer.messages)
 
     def _deciding(self, consumer: RedeliveryState, *, ending: bool) -> tuple[str, ...]:
         """Return the thresholds that make a storm of what a consumer got; none for no storm."""
@@ -263,9 +262,10 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             requests, again = consumer.delivered.get(position, (consumer.all_count, 0))
             redeliveries = again + (requests < consumer.all_count)
             remember(consumer.delivered, position, (consumer.all_count, redeliveries), REPEATED_MAX)
-            if requests == consumer.all_count:
+            if requests == consumer.all_count and redeliveries > 0:
                 return
         if redeliveries <= 0:
+            consumer.messages += batch_size(row)
             return
         consumer.redelivered += 1
         consumer.came_again += redeliveries == 1
@@ -418,6 +418,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
                 if group.times[index] - consumer.window > self._window_ns:
                     consumer.advance(group.times[index], self._window_ns)
                 consumer.deliveries += 1
+                consumer.messages += group.messages[index]
                 consumer.window_deliveries += 1
                 if counted:
                     remember(consumer.delivered, group.positions[index], (consumer.all_count, 0), REPEATED_MAX)

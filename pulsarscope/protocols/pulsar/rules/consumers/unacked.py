@@ -193,8 +193,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
             consumer.messages += messages
         else:
             consumer.untracked += 1
-        if (place := (where.file, where.packet)) <= consumer.early.latest:
-            is_acknowledged, ack_set = consumer.early.of(position, place)
+        if consumer.early.may_have(place := (where.file, where.packet), where.time):
+            is_acknowledged, ack_set = consumer.early.of(position, place, where.time)
             if is_acknowledged:
                 self._acknowledge(consumer, position, ack_set, where.time)
         if consumer.messages >= self._limit and consumer.kind in SHARED_TYPES:
@@ -213,7 +213,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             if (consumer := self.consumers.get(group.id)) is None or consumer.unknown is None:
                 handle(places[0])
                 consumer, at = self.consumers[group.id], 1
-            plain = group.ascending and group.earliest > consumer.early.latest
+            plain = group.ascending and not consumer.early.may_have(group.earliest, min(group.times, default=0))
             plain = plain and (at == len(places) or group.positions[at] > consumer.received.high)
             while at < len(places):
                 stop = consumer.step(group.messages, at, self._limit) if plain else at
@@ -252,7 +252,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
                 for earlier in [*takewhile(position.__gt__, consumer.entries)]:
                     self._take(consumer, earlier)
             if not self._acknowledge(consumer, position, ack_set := message_id.get("ack_set"), where.time):
-                consumer.early.add(position, place, ack_set)
+                consumer.early.add(position, place, where.time, ack_set)
                 consumer.pace.note_earlier(consumer.deliveries, cumulative=is_cumulative)
                 if consumer.unknown is not None:
                     consumer.unknown.note(where, position, fields)

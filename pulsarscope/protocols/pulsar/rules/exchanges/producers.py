@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, Where
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names, gap_note
@@ -24,7 +25,9 @@ CODES = table(
     SESSION.error(
         "producer-fenced",
         "A producer lost its topic to another with exclusive access.",
-        "Messages that it sends after that are not stored: let only one application take the topic with ExclusiveWithFencing.",
+        "Messages that it sends after that are not stored: let only one application take the topic with ExclusiveWithFencing. "
+        "The broker closes the connection of a fenced producer that sends on.",
+        ("connection-closed-by-broker",),
         to_act="the application",
     ),
     SESSION.note(
@@ -240,11 +243,13 @@ def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: R
     name = values["name"] or "without a name"
     producer = f"Producer {name} (ExclusiveWithFencing) of {values['client']}"
     text = f"{producer} took topic {topic} from {listing(held, '; ', '; ')}."
+    places = [winner.where, *(tenure.where for tenure in losers)]
     evidence = {
-        "frames": frame_names([winner.where.name, values["response"], *(tenure.where.name for tenure in losers)]),
+        "frames": frame_names([winner.where.name, values["response"], *(where.name for where in places[1:])]),
         "topic": topic,
         "producer_name": name,
         "fenced": [tenure.summary for tenure in losers[:ATTEMPTS_MAX]],
+        "connections": list(dict.fromkeys(where.connection for where in places))[:DIAGNOSIS_NAMES_MAX],
     }
     report("producer-fenced", winner.where, text, evidence)
 

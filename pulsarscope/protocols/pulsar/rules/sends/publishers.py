@@ -12,6 +12,7 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.replication import is_replicator
+from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import percentile
 
 JUMP = 100
@@ -58,6 +59,7 @@ class Publisher(msgspec.Struct):
     reset: Where | None = None
     """Latest PRODUCER or CLOSE_PRODUCER: a client resends what it had sent before it."""
     closed: bool = False
+    ages: Ages = msgspec.field(default_factory=Ages)
     lag: ReplicationLag | None = None
     """Ages of a replicator's messages; None for other producers."""
     is_known: bool = False

@@ -13,6 +13,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.sends.ages import Aging
 from pulsarscope.protocols.pulsar.rules.sends.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
 from pulsarscope.protocols.pulsar.rules.sends.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import rounded
@@ -140,6 +141,8 @@ class PublishRule(ConnectionRule):
         """Ids of closed producers whose state was dropped."""
         self._slow: list[SlowPublisher] = []
         """Closed slow producers."""
+        self._aging: list[Aging] = []
+        """Producers that fall behind."""
         self._window = -1
         self._window_end = self._fastest = 0
         """End of the window, and the shortest latency in it."""
@@ -162,6 +165,8 @@ class PublishRule(ConnectionRule):
         if (publisher := self._publisher(str((row.fields or {}).get("producer_id", -1)))) is not None:
             publisher.in_flight += 1
             publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight)
+            for _ in publisher.ages.due(1):
+                publisher.ages.note(row)
             if publisher.lag is not None or not publisher.is_known:
                 publisher.is_known = True
                 note_lag(publisher, row)
@@ -191,6 +196,7 @@ class PublishRule(ConnectionRule):
             return
         del self._publishers[number]
         self._evaluate_lag(publisher)
+        self._evaluate_ages(publisher)
         remember(self._closed, number, None, PRODUCERS_MAX)
         if (slow := evaluate_latency(publisher, self._context.thresholds)) is not None and len(self._slow) < SLOW_MAX:
             self._slow.append(slow)
@@ -255,6 +261,15 @@ class PublishRule(ConnectionRule):
                 self._report_slow(slow_publisher)
             self._evaluate_unanswered(publisher, row)
             self._evaluate_lag(publisher)
+            self._evaluate_ages(publisher)
+        self._report_aging(row)
+
+    def _report_aging(self, row: ConnectionRow) -> None:
+        """Report the producers that fall behind, unless the broker had closed its window: it then reads too slowly."""
+        windows = self._context.reported(BROKER_WINDOW) if self._aging else ()
+        if not any(window.text.startswith(f"{self._context.server} ") for window in windows):
+            for aging in self._aging:
+                self._context.report(*aging.finding(row.client_bytes * 1e9 / max(row.end - row.start, 1)))
 
     def _report_slow(self, slow: SlowPublisher) -> None:
         windows = [finding for finding in self._context.reported(BROKER_WINDOW) if finding.text.startswith(f"{self._context.server} ")]
@@ -318,6 +333,11 @@ class PublishRule(ConnectionRule):
         }
         self._context.report("replication-stalled", lag.last, text, evidence)
 
+    def _evaluate_ages(self, publisher: Publisher) -> None:
+        """Keep a producer whose messages get older and older until it is known whether the broker had closed its window."""
+        if (grown := publisher.ages.growth(self._context.thresholds)) is not None and len(self._aging) < SLOW_MAX:
+            self._aging.append(Aging(publisher.title, publisher.topic, publisher.name, *grown, publisher.ages.count))
+
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Count plain SENDs and their answers; see `ConnectionRule.batch`."""
         publishers = self._publishers
@@ -331,6 +351,8 @@ class PublishRule(ConnectionRule):
                 if row.command != "SEND" or publisher is None or publisher.lag is not None or not publisher.is_known:
                     handle(index)
                     continue
+                for _ in publisher.ages.due(1):
+                    publisher.ages.note(row)
                 publisher.in_flight = in_flight = publisher.in_flight + 1
                 publisher.in_flight_max = max(publisher.in_flight_max, in_flight)
                 continue
@@ -362,6 +384,8 @@ class PublishRule(ConnectionRule):
             if producer.sends:
                 publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight + producer.peak)
             publisher.in_flight += len(producer.sends)
+            for at in publisher.ages.due(len(producer.sends)):
+                publisher.ages.note(frames.row(producer.sends[at])[0][0])
             if producer.receipts:
                 publisher.topic, publisher.name = producer.topic, producer.name
         start, stop = 0, -1

@@ -20,6 +20,7 @@ from pulsarscope.protocols.pulsar.rules.evidence import consumer_of
 from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import evaluate_blocked
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import SHARED_TYPES
 from pulsarscope.protocols.pulsar.rules.subscriptions.delays import FACTS_MAX, emit_sent
+from pulsarscope.protocols.pulsar.rules.subscriptions.dispatch import evaluate_limited
 from pulsarscope.protocols.pulsar.rules.subscriptions.lag import evaluate_lag
 from pulsarscope.protocols.pulsar.rules.subscriptions.partitions import PARTITIONS, PUBLISHED, SUFFIX, PartitionReceipts
 from pulsarscope.protocols.pulsar.rules.subscriptions.positions import evaluate_beginnings
@@ -183,6 +184,7 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     evaluate_beginnings(facts, report, thresholds)
     evaluate_blocked(topic, facts, report, thresholds)
     evaluate_unknown(topic, facts, report, thresholds)
+    evaluate_limited(topic, facts, report, thresholds)
     evaluate_lag(topic, facts, report, thresholds)
     evaluate_spans(topic, facts, report, thresholds)
     evaluate_resting(topic, facts, report, thresholds)

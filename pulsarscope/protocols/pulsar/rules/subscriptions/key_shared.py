@@ -135,7 +135,7 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
             return
         redelivered = fields.get("redelivery_count", 0) > 0
         self._check_order(consumer, key, position, where, redelivered=redelivered)
-        if consumer.early.acks and consumer.early.of(position, (where.file, where.packet))[0]:
+        if consumer.early.acks and consumer.early.of(position, (where.file, where.packet), where.time)[0]:
             return
         if position not in consumer.key_of:
             if self._entries >= ENTRIES_MAX:
@@ -181,7 +181,7 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
             for message_id in (row.fields or {}).get("message_id") or ():
                 position = position_of(message_id)
                 if not message_id.get("ack_set") and not self._settle(consumer, position, row.time):
-                    consumer.early.add(position, (row.file, row.packet), None)
+                    consumer.early.add(position, (row.file, row.packet), row.time, None)
 
     def _redeliver(self, row: FrameRow) -> None:
         """Remove entries that the client returns for redelivery: it no longer holds them."""

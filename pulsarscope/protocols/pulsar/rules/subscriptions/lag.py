@@ -9,9 +9,11 @@ from typing import Any
 
 from pulsarscope.dissect.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names
+from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING
 
 CODES = table(
     SESSION.note(
@@ -55,6 +57,13 @@ THRESHOLDS = (
         ("backlog-growing",),
         1,
     ),
+    Threshold(
+        "consumer-behind-backlog-seconds",
+        10,
+        SECONDS,
+        "Time over which the backlog grows as the consumers have no permits: they take less than is published.",
+        ("consumer-behind",),
+    ),
     Threshold("backlog-growing-factor", 1.5, "times", "Entries published for each one delivered.", ("backlog-growing",), 1),
 )
 
@@ -89,7 +98,8 @@ def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thres
     for (subscription, server), delivered in subscriptions.items():
         here = published.get(server, ())
         if not any(_report_skipped(topic, fact, here, delivered, report) for fact in skipped.get(subscription, ())) and here:
-            _report_growth(topic, here, delivered, report, thresholds)
+            known = any(_is_behind(fact, subscription) for fact in facts)
+            _report_growth(topic, here, delivered, report, thresholds, is_known=known)
 
 
 def are_of_one_producer(before: Mapping[str, Any], after: Mapping[str, Any], entries: int) -> bool:
@@ -100,7 +110,22 @@ def are_of_one_producer(before: Mapping[str, Any], after: Mapping[str, Any], ent
     return bool(after.get("sequence_id", 0) - first - messages == entries - 1)
 
 
-def _report_growth(topic: str, published: Sequence[Fact], delivered: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+def _is_behind(fact: Fact, subscription: str | None) -> bool:
+    """Return True for the fact that a consumer of a subscription is reported as behind, or as one that does not acknowledge."""
+    values = fact.values
+    return fact.what in (HOLDING, BUSY) and values["subscription"] == subscription and (values["behind"] or values["reported"])
+
+
+def _report_growth(
+    topic: str,
+    published: Sequence[Fact],
+    delivered: Sequence[Fact],
+    report: ReportFinding,
+    thresholds: Thresholds,
+    *,
+    is_known: bool,
+) -> None:
+    """Report a backlog that grows, and the consumers that take too little, unless it `is_known` that they are behind."""
     ledger = delivered[-1].values["position"][0]
     sent, got = _course(published, ledger), _course(delivered, ledger)
     if len(sent) < PARTS or len(got) < PARTS:
@@ -137,6 +162,9 @@ def _report_growth(topic: str, published: Sequence[Fact], delivered: Sequence[Fa
         **thresholds.evidence(*(threshold.name for threshold in THRESHOLDS)),
     }
     report("backlog-growing", delivered[-1].where, f"{text}.", evidence)
+    if act == "client" and not is_known and end - begin >= thresholds.ns("consumer-behind-backlog-seconds"):
+        connections = list(dict.fromkeys(fact.where.connection for fact in delivered))[:DIAGNOSIS_NAMES_MAX]
+        report("consumer-behind", delivered[-1].where, f"{text}.", evidence | {"connections": connections})
 
 
 def _holder(delivered: Sequence[Fact]) -> str | None:

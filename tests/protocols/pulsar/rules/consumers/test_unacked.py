@@ -14,7 +14,7 @@ from pulsarscope.protocols.pulsar.rules.exchanges import unload
 from tests.places import CAPTURES
 from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow, redeliver
 from tests.scenarios.connections import connected, subscribed
-from tests.scenarios.conversation import SECOND
+from tests.scenarios.conversation import MILLISECOND, SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.rules.unacked import consumer_with_entries, one_after_the_other, with_a_hole
 from tests.scenarios.silent_context import SilentContext
@@ -76,6 +76,17 @@ def test_so_is_one_message_of_a_batch(tmp_path: Path) -> None:
     talk.client(ack(0, ack_set=[0b1100]), ack(0, ack_set=[0b0110]), ack(*range(1, 20))).wait(100 * SECOND).client(PING)
     _, evidence = diagnose(tmp_path, talk).only("ack-hole")
     assert (evidence["message_id"], evidence["batch_indexes"], evidence["unacknowledged"]) == ([7, 0], [2], 1)
+
+
+@pytest.mark.parametrize(("late", "hole"), [(2, False), (15, False), (100, True)])
+@pytest.mark.parametrize("batch", [0, 3])
+def test_a_message_may_be_captured_behind_its_ack(tmp_path: Path, late: int, batch: int, hole: bool) -> None:
+    """A tap holds back one direction."""
+    talk = subscribed(connected()).client(flow(1000)).server(*[delivery(entry, batch=batch) for entry in range(3)]).client(ack(0, 1, 2))
+    talk.client(ack(3)).wait(late * MILLISECOND).server(delivery(3, batch=batch))
+    for entry in range(4, 30):
+        talk.server(delivery(entry, batch=batch)).client(ack(entry))
+    assert ("ack-hole" in diagnose(tmp_path, talk.wait(100 * SECOND).client(PING)).codes) == hole
 
 
 def test_messages_in_flight_are_no_hole(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def test_producers_that_take_a_topic_from_each_other(number: int, tmp_path: Path
     talks = [fencing(index, name=f"p{index}" if named else "", start=index * SECOND) for index in range(number)]
     rows = with_code(findings_of(tmp_path, *talks), "producer-fenced")
     assert [each["connection"] for each in (rows[0].evidence or {})["fenced"]] == ["0:1"]
+    assert (rows[0].evidence or {})["connections"] == [rows[0].connection, "0:1"]
     assert len(rows) == number - 1
 
 

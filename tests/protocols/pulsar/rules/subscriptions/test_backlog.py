@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.faults.consumers import publishing
 from tests.places import CAPTURES
 from tests.scenarios import Conversation, command_frame
 from tests.scenarios.commands import PING, TOPIC, ack, delivery, flow
-from tests.scenarios.connections import connected, subscribed
-from tests.scenarios.conversation import SECOND
+from tests.scenarios.connections import connected, subscribed, wait_until
+from tests.scenarios.conversation import MILLISECOND, SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.frames import message_metadata, payload_frame
 from tests.scenarios.rules.backlog import producing, silent
@@ -38,6 +39,18 @@ def test_what_another_broker_stored_is_due_only_if_it_is_of_the_same_ledgers(tmp
     waiting = subscribed(connected()).client(flow(10)).server(first).wait(60 * SECOND).client(PING).close()
     diagnosis = diagnose(tmp_path, waiting, producing(connected(40001, start=2 * SECOND, server=ELSEWHERE), entry=2).close())
     assert ("broker-silent" in diagnosis.codes) is silent
+
+
+@pytest.mark.parametrize("unit", [1, MILLISECOND, SECOND])
+def test_a_delivery_counts_however_coarse_the_clock_of_the_capture_is(tmp_path: Path, unit: int) -> None:
+    """Two consumers get the messages in turn; the last few are of the same second."""
+    talks = [subscribed(connected(40000 + number, start=number * MILLISECOND)).client(flow(100)) for number in range(2)]
+    for entry in range(20):
+        wait_until(talks[entry % 2], SECOND + entry * 200 * MILLISECOND).server(delivery(entry)).client(ack(entry))
+    talks = [talks[0].wait(60 * SECOND).client(PING), talks[1].wait(60 * SECOND).client(PING), publishing(20, 200 * MILLISECOND)]
+    for talk in talks:
+        talk.packets[:] = [packet._replace(time_ns=packet.time_ns // unit * unit) for packet in talk.packets]
+    assert "broker-silent" not in diagnose(tmp_path, *talks).codes
 
 
 @pytest.mark.parametrize(("name", "metadata"), [("pulsar.repl.east-->west", {}), ("p", {"replicated_from": "east"})])

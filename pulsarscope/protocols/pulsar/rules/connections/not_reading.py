@@ -1,0 +1,54 @@
+"""Clients that stop reading what their broker sends, as their closed windows show."""
+
+from __future__ import annotations
+
+from pulsarscope.dissect.rules import RuleContext
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import duration, plural
+from pulsarscope.model.thresholds import SECONDS, Threshold
+
+CODES = table(
+    SESSION.warning(
+        "client-not-reading",
+        "A client read nothing from its connection for seconds, though its broker had more for it.",
+        "Clients read all the time, whatever their application does: its process stood still (stopped, swapped out, garbage collection, "
+        "no processor time), or the application blocks a thread of the client, such as a listener or callback that waits.",
+        (
+            "connection-closed-by-broker", "consumer-behind", "consumer-not-acking", "consumer-paused", "consumer-starved",
+            "dispatch-limited", "keepalive-lost",
+        ),
+        to_act="the client's application",
+    ),
+)  # fmt: skip
+
+THRESHOLDS = (
+    Threshold(
+        "client-not-reading-seconds",
+        2,
+        SECONDS,
+        "Time for which the client's receive window was closed in all; one that is busy opens it again within a fraction of a second.",
+        ("client-not-reading",),
+    ),
+    Threshold(
+        "client-not-reading-close-seconds",
+        0.2,
+        SECONDS,
+        "Average time of one close: a client that reads, but more slowly than the broker sends, closes its window very often and for less.",
+        ("client-not-reading",),
+    ),
+)
+
+WINDOW = "zero-window"
+
+
+def report_not_reading(context: RuleContext) -> None:
+    """Report the client of a connection that has ended if its window was closed for long."""
+    thresholds = context.thresholds
+    for window in context.reported(WINDOW):
+        closed, count = window.evidence.get("closed_ns", 0), window.evidence.get("count", 1)
+        if not window.text.startswith(f"{context.client} ") or closed < count * thresholds.ns("client-not-reading-close-seconds"):
+            continue
+        if closed >= thresholds.ns("client-not-reading-seconds"):
+            text = f"{context.client} read nothing for {duration(closed)} while its broker had more for it: its receive window was full "
+            evidence = {"closed_ns": closed, "count": count, "act": "client"}
+            context.report("client-not-reading", window.where, f"{text}{plural(count, 'time')}.", evidence)

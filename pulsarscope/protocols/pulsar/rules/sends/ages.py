@@ -1,0 +1,138 @@
+"""Producers whose messages wait longer and longer before they leave: the path carries less than the application publishes.
+
+The age of a message is the time from its publish time, which its client sets when the application sends it, to its SEND in the capture.
+Only growth counts, because clocks differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pulsarscope.dissect.rules import Where, where_of
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import duration
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+
+CODES = table(
+    SESSION.warning(
+        "producer-behind",
+        "A producer's messages wait longer and longer in their client before they are sent.",
+        "The path carries less than the application publishes: look at the bandwidth between client and broker (a slow or shaped link, a "
+        "full uplink, a small TCP window over a long way), then at the client's processor time. Compression and batches make it less.",
+        ("slow-publish",),
+        to_act="the network's operators, or the producer's application",
+    ),
+)
+
+_BEHIND = ("producer-behind",)
+
+THRESHOLDS = (
+    Threshold("producer-behind-seconds", 5, SECONDS, "Time over which messages get older; bursts are over sooner.", _BEHIND),
+    Threshold("producer-behind-growth-seconds", 2, SECONDS, "Growth of their age; a queue of a healthy producer holds less.", _BEHIND),
+    Threshold("producer-behind-sends", 8, "SENDs", "SENDs of the producer; the ages of fewer show no trend.", _BEHIND, 1),
+    Threshold(
+        "producer-behind-share", 0.2, "of the time", "Growth of their age compared with the time it takes; pauses explain less.", _BEHIND
+    ),
+)
+
+MARKS_MAX = 64
+
+PARTS = 3
+"""Parts of the time; messages must get older in each."""
+
+
+_AT_ONCE = 0.95
+"""Growth of the age compared with the time from which all messages were published at once: a burst is worked off."""
+
+
+class AgeMark(NamedTuple):
+    """A SEND and the age of its message, in nanoseconds."""
+
+    where: Where
+    age: int
+
+
+class Ages(msgspec.Struct):
+    """Ages of the messages of one producer, at every `step`-th SEND."""
+
+    marks: list[AgeMark] = msgspec.field(default_factory=list)
+    step: int = 1
+    count: int = 0
+    """SENDs so far."""
+
+    def due(self, count: int) -> Iterator[int]:
+        """Count so many SENDs, and give the indexes of those to note: each must be noted before the next is given."""
+        at = -self.count % self.step
+        while at < count:
+            yield at
+            at += 1
+            at += -(self.count + at) % self.step
+        self.count += count
+
+    def note(self, row: FrameRow) -> None:
+        """Note the age of a message."""
+        metadata: Mapping[str, Any] = row.metadata or {}
+        published = metadata.get("publish_time")
+        if type(published) is not int or published <= 0 or "replicated_from" in metadata:
+            return
+        self.marks.append(AgeMark(where_of(row), row.time - published * 1_000_000))
+        if len(self.marks) > MARKS_MAX:
+            del self.marks[1::2]
+            self.step *= 2
+
+    def growth(self, thresholds: Thresholds) -> tuple[AgeMark, AgeMark] | None:
+        """Return the marks between which the messages got older all the time, and did not recover; None when they did not."""
+        marks = self.marks
+        if self.count < thresholds["producer-behind-sends"] or not marks:
+            return None
+        begin = min(range(len(marks)), key=lambda index: marks[index].age)
+        first, highest = marks[begin], max(mark.age for mark in marks[begin:])
+        grown = highest - first.age
+        last = next(mark for mark in marks[begin:] if 10 * (mark.age - first.age) >= 9 * grown)  # behind it a full queue may be level
+        span = last.where.time - first.where.time
+        if span < thresholds.ns("producer-behind-seconds") or 2 * (marks[-1].age - first.age) < grown:
+            return None
+        if last.age - first.age < max(thresholds.ns("producer-behind-growth-seconds"), thresholds["producer-behind-share"] * span):
+            return None
+        if last.age - first.age > _AT_ONCE * span:
+            return None
+        at = [self._at(first.where.time + span * part // PARTS) for part in range(PARTS + 1)]
+        is_steady = all(2 * PARTS * (after.age - before.age) >= last.age - first.age for before, after in pairwise(at))
+        return (first, last) if is_steady else None
+
+    def _at(self, time: int) -> AgeMark:
+        return next((mark for mark in reversed(self.marks) if mark.where.time <= time), self.marks[0])
+
+
+class Aging(NamedTuple):
+    """A producer that falls behind."""
+
+    title: str
+    topic: str | None
+    name: str | None
+    first: AgeMark
+    last: AgeMark
+    sends: int
+
+    def finding(self, rate: float) -> tuple[str, Where, str, dict[str, Any]]:
+        """Return code, place, text and evidence; `rate`: bytes that its connection carried in a second."""
+        span, growth = self.last.where.time - self.first.where.time, self.last.age - self.first.age
+        text = (
+            f"{self.title} sends its messages later and later: within {duration(span)} their age at the SEND grew by {duration(growth)}, "
+        )
+        text += f"while its connection carried {8 * rate / 1000:,.0f} kbit/s."
+        evidence = {
+            "frames": [self.first.where.name, self.last.where.name],
+            "topic": self.topic,
+            "producer_name": self.name,
+            "sends": self.sends,
+            "growth_ns": growth,
+            "span_ns": span,
+            "bytes_per_second": round(rate),
+        }
+        return "producer-behind", self.last.where, text, evidence

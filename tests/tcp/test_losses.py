@@ -1,0 +1,128 @@
+"""Networks that lose segments all the time, seen at either end, and captures in which something else only looks so."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from tests.tcp.tape import BASES, CLIENT, SECOND, SERVER, Outcome, Tape
+
+LOSS = "network-loss"
+MILLISECOND = 1_000_000
+
+
+class Lossy(NamedTuple):
+    """A stream of segments of three bytes, one each 100 ms, of which each `nth` comes again, or late, after `delay` ms."""
+
+    name: str
+    nth: int
+    delay: int
+    heavy: bool
+    segments: int = 80
+    pace: int = 100
+
+
+CASES = [
+    Lossy("a fifth for 250 ms", 5, 250, heavy=True),
+    Lossy("a tenth for 400 ms", 10, 400, heavy=True),
+    Lossy("each 30th for a second", 30, 1_000, heavy=True, segments=400),
+    Lossy("four times", 20, 1_000, heavy=False),
+    Lossy("each 50th", 50, 1_000, heavy=False, segments=400),
+    Lossy("soon repaired", 5, 20, heavy=False),
+    Lossy("for a small part of the time", 25, 180, heavy=False, segments=400, pace=200),
+]
+
+
+def lost(case: Lossy, end: str) -> Tape:
+    """Return what a capture at the sender's or the receiver's end has."""
+    tape = Tape()
+    tape.open()
+    for number in range(case.segments):
+        is_lost = number % case.nth == 1
+        if end == "sender" or number % case.nth not in (1, 2):
+            tape.send(CLIENT, 3 * number, b"abc", after=case.pace * MILLISECOND)
+        if is_lost:
+            if end == "receiver":
+                tape.send(CLIENT, 3 * number + 3, b"abc")
+            tape.send(CLIENT, 3 * number, b"abc", after=case.delay * MILLISECOND)
+        tape.send(SERVER, 0, ack=BASES[CLIENT] + 3 * number + 3)
+    return tape
+
+
+def codes(outcome: Outcome) -> list[str]:
+    return [finding.code for finding in outcome.findings]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name.replace(" ", "-") for case in CASES])
+@pytest.mark.parametrize("end", ["sender", "receiver"])
+def test_much_that_is_lost_for_long_is_reported(case: Lossy, end: str) -> None:
+    outcome = lost(case, end).only()
+    assert (LOSS in codes(outcome)) == case.heavy
+    if case.heavy:
+        evidence = outcome.evidence(LOSS)
+        assert evidence["count"] == evidence["waits"] == len(range(1, case.segments, case.nth))
+        assert evidence["resent"] == (evidence["count"] if end == "sender" else 0)
+        assert evidence["longest_ns"] == case.delay * MILLISECOND
+        assert evidence["waited_ns"] == evidence["waits"] * case.delay * MILLISECOND
+
+
+def test_its_text_gives_share_and_time() -> None:
+    (finding,) = [finding for finding in lost(CASES[0], "sender").only().findings if finding.code == LOSS]
+    assert finding.severity == "warning"
+    assert finding.text == (
+        "The network lost about 16 of 91 segments from 10.0.0.1:40000 in 12.2 s (18%): the stream stood still 16 times, "
+        "for 4.00 s in all, 250 ms at most."
+    )
+
+
+@pytest.mark.parametrize(("nth", "segments", "pace", "heavy"), [(8, 600, 20, True), (20, 1_500, 20, False), (8, 150, 5, False)])
+def test_very_much_needs_no_wait(nth: int, segments: int, pace: int, heavy: bool) -> None:
+    """Where data go on, a sender soon knows what got lost."""
+    case = Lossy("", nth, 20, heavy, segments, pace)
+    outcome = lost(case, "sender").only()
+    assert (LOSS in codes(outcome)) == heavy
+    assert LOSS not in codes(lost(case, "receiver").only())  # it may have been overtaken
+    if heavy:
+        assert outcome.evidence(LOSS)["waits"] == 0
+
+
+def test_a_single_outage_loses_many_at_once() -> None:
+    tape = Tape()
+    tape.open()
+    for number in range(40):
+        tape.send(CLIENT, 3 * number, b"abc")
+    for number in range(40):
+        tape.send(CLIENT, 3 * number, b"abc", after=(3 * SECOND if number == 0 else MILLISECOND))
+    assert LOSS not in codes(tape.only())
+
+
+def test_what_a_closed_window_holds_back_is_not_lost() -> None:
+    tape = Tape()
+    tape.open()
+    for number in range(8):
+        tape.send(CLIENT, 3 * number, b"abc")
+        tape.send(SERVER, 0, ack=BASES[CLIENT] + 3 * number, window=0)
+        tape.send(CLIENT, 3 * number, b"abc", after=SECOND)
+        tape.send(SERVER, 0, ack=BASES[CLIENT] + 3 * number + 3)
+    assert LOSS not in codes(tape.only())
+
+
+def test_segments_captured_twice_are_not_lost() -> None:
+    tape = Tape()
+    tape.open()
+    for number in range(600):
+        tape.send(CLIENT, 3 * number, b"abc", after=20 * MILLISECOND)
+        tape.send(CLIENT, 3 * number, b"abc", after=20_000)
+        tape.send(SERVER, 0, ack=BASES[CLIENT] + 3 * number + 3)
+    assert LOSS not in codes(tape.only())
+
+
+def test_what_only_the_capture_lost_is_not_lost() -> None:
+    tape = Tape()
+    tape.open()
+    for number in range(200):
+        if number % 5:
+            tape.send(CLIENT, 3 * number, b"abc", after=100 * MILLISECOND)
+        tape.send(SERVER, 0, ack=BASES[CLIENT] + 3 * number + 3)
+    assert LOSS not in codes(tape.only())
