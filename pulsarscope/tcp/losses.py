@@ -20,7 +20,9 @@ LOSS_SHARE_MIN = 0.03
 LOSS_RESENT_MIN = 50
 LOSS_RESENT_SHARE_MIN = 0.08
 LOSS_SPAN_NANOSECONDS_MIN = 5_000_000_000
-"""Segments sent again, their share, and the time from the first to the last, that need no wait: a sound network loses a tenth of that."""
+LOSS_EPISODES_MIN = 10
+"""Segments sent again, their share, the time from the first to the last, and how often they began to come, that need no wait: a sound
+network loses a tenth of that, and a sender that starts over after one outage sends all of its window again at once."""
 
 
 class Losses(msgspec.Struct, gc=False):
@@ -35,6 +37,8 @@ class Losses(msgspec.Struct, gc=False):
     count: int = 0
     resent: int = 0
     """Those of which the capture has the first transmission: the others may only have been overtaken."""
+    episodes: int = 0
+    """Runs of such segments, with others between them."""
     before: int = 0
     """Segments of the stream before the first."""
     segments: int = 0
@@ -44,8 +48,9 @@ class Losses(msgspec.Struct, gc=False):
     longest, ns."""
     waited: int = 0
     longest: int = 0
+    since: int = 0
     until: int = 0
-    """End of the latest of them."""
+    """Begin and end of the latest of them."""
 
     def add(self, began: int, where: tuple[int, int, int], segments: int, *, resent: bool) -> None:
         """Add a segment that was missing since a time, and came, or was `resent`, as the stream's segment of this number."""
@@ -54,19 +59,23 @@ class Losses(msgspec.Struct, gc=False):
             self.first, self.began, self.before = where, began, segments - 1
         self.count += 1
         self.resent += resent
+        self.episodes += segments != self.segments + 1
         self.latest, self.segments = time, segments
         if time - began < LOSS_NANOSECONDS_MIN:
             return
-        self.waits += began >= self.until
-        self.waited += max(0, time - max(began, self.until))
-        self.until = max(self.until, time)
+        if began >= self.until:
+            self.waits += 1
+            self.since = self.until = began
+        self.waited += max(0, time - self.until) + max(0, self.since - began)
+        self.since, self.until = min(self.since, began), max(self.until, time)
         self.longest = max(self.longest, time - began)
 
     @property
     def is_heavy(self) -> bool:
         """Return True when the stream lost much, again and again, and was held up by it for long, or lost very much."""
         span, segments = self.latest - self.began, self.segments - self.before
-        if self.resent >= max(LOSS_RESENT_MIN, LOSS_RESENT_SHARE_MIN * segments) and span >= LOSS_SPAN_NANOSECONDS_MIN:
+        often = self.episodes >= LOSS_EPISODES_MIN and span >= LOSS_SPAN_NANOSECONDS_MIN
+        if often and self.resent >= max(LOSS_RESENT_MIN, LOSS_RESENT_SHARE_MIN * segments):
             return True
         waited = self.waited >= max(LOSS_WAITED_NANOSECONDS_MIN, LOSS_WAITED_SHARE_MIN * span)
         return waited and self.waits >= LOSS_WAITS_MIN and self.count >= LOSS_SHARE_MIN * segments

@@ -30,6 +30,7 @@ NAMES = (
     "balancer.pcap",
     "bookkeeper/raw.pcap.zst",
     "faults/delay-failover.pcap",
+    "faults/dlq-all.pcap",
     "faults/failover-both.pcap",
     "faults/killed-once.pcap",
     "faults/terminated.pcap",

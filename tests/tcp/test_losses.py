@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
+from pulsarscope.tcp.losses import Losses
 from tests.tcp.tape import BASES, CLIENT, SECOND, SERVER, Outcome, Tape
 
 LOSS = "network-loss"
@@ -95,6 +96,23 @@ def test_a_single_outage_loses_many_at_once() -> None:
     for number in range(40):
         tape.send(CLIENT, 3 * number, b"abc", after=(3 * SECOND if number == 0 else MILLISECOND))
     assert LOSS not in codes(tape.only())
+
+
+def test_a_window_that_is_sent_again_for_long_is_one_outage() -> None:
+    tape = Tape()
+    tape.open()
+    for number in range(400):
+        tape.send(CLIENT, 3 * number, b"abc")
+    for number in range(400):
+        tape.send(CLIENT, 3 * number, b"abc", after=(3 * SECOND if number == 0 else 20 * MILLISECOND))
+    assert LOSS not in codes(tape.only())
+
+
+def test_waits_within_one_another_count_once() -> None:
+    losses = Losses()
+    for began, end in ((40, 50), (30, 51), (10, 52)):
+        losses.add(began * SECOND, (0, end, end * SECOND), end, resent=True)
+    assert (losses.waits, losses.waited, losses.longest, losses.episodes) == (1, 42 * SECOND, 42 * SECOND, 1)
 
 
 def test_what_a_closed_window_holds_back_is_not_lost() -> None:
