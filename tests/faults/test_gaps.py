@@ -129,12 +129,12 @@ def test_each_hole_excuses_what_was_asked_before_it(early: int, late: int, tmp_p
 def behind_a_loss(acks: list[bytes], *, before: bool = False, close: bool = False, kind: str = "Shared") -> Conversation:
     """A consumer whose ACKs, and its close, are read before the ten messages, which stand behind lost bytes.
 
-    `before`: the ACKs came before those.
+    `before`: the ACKs came long before those.
     """
     talk = subscribed(connected(), kind=kind).client(flow(1000)).wait(10 * MILLISECOND)
     talk.server(delivery(0)).client(ack(0)).wait(MILLISECOND)
     if before:
-        talk.client(*acks).wait(MILLISECOND)
+        talk.client(*acks).wait(100 * MILLISECOND)
     talk.lose("server", 34).server(*[delivery(entry) for entry in range(1, 11)]).wait(20 * MILLISECOND)
     if not before:
         talk.client(*acks)

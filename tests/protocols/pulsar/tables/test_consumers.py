@@ -266,7 +266,10 @@ def test_an_ack_that_was_read_before_its_messages_counts(cumulative: bool) -> No
     assert (record["acknowledged"], record["unacknowledged"]) == (4, 1)
 
 
-def test_a_message_that_comes_again_after_its_ack_is_not_acknowledged() -> None:
+@pytest.mark.parametrize(("pause", "unacknowledged"), [(0, 1), (25, 2)])
+def test_a_message_that_comes_again_after_its_ack_is_not_acknowledged(pause: int, unacknowledged: int) -> None:
+    """Unless the ACK of one that did not come yet is so recent that a tap may have held back the message."""
     frame = Frames()
-    record = only(subscribed(frame), delivery(frame, 0), ack(frame, message_id(0), message_id(1)), delivery(frame, 0), delivery(frame, 1))
-    assert record["unacknowledged"] == 2
+    before = [subscribed(frame), delivery(frame, 0), ack(frame, message_id(0), message_id(1))]
+    frame.number += pause
+    assert only(*before, delivery(frame, 0), delivery(frame, 1))["unacknowledged"] == unacknowledged
