@@ -2,6 +2,7 @@
 
 pub(crate) mod packet_copies;
 pub(crate) mod packets;
+pub(crate) mod pcapng;
 pub(crate) mod pieces;
 pub(crate) mod ring;
 pub(crate) mod segments;

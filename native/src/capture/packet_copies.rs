@@ -3,12 +3,10 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes, PyList, PyString, PyTuple};
 
+use crate::capture::pcapng::{packet_head, PACKET_BLOCK_BYTES};
 use crate::capture::segments::{Segment, Segments};
 use crate::caught;
 
-const PACKET: u32 = 6;
-/// Length of the block of a packet without its bytes and options.
-const PACKET_BYTES: usize = 32;
 const COMMENT: u16 = 1;
 /// Length of a comment beside its text, with the end of the options.
 const COMMENT_BYTES: usize = 8;
@@ -157,11 +155,9 @@ fn comment(lines: &Bound<'_, PyList>) -> PyResult<Option<Vec<u8>>> {
 
 fn push_block(interface: u32, time: u64, wire_bytes: u32, data: &[u8], comment: &[u8], out: &mut Vec<u8>) {
     let options = if comment.is_empty() { 0 } else { COMMENT_BYTES + comment.len().next_multiple_of(4) };
-    let length = (PACKET_BYTES + data.len().next_multiple_of(4) + options) as u32;
+    let length = (PACKET_BLOCK_BYTES + data.len().next_multiple_of(4) + options) as u32;
     out.reserve(length as usize);
-    for word in [PACKET, length, interface, (time >> 32) as u32, time as u32, data.len() as u32, wire_bytes] {
-        out.extend_from_slice(&word.to_le_bytes());
-    }
+    out.extend_from_slice(&packet_head(length, interface, time, data.len() as u32, wire_bytes));
     push_padded(data, out);
     if !comment.is_empty() {
         out.extend_from_slice(&COMMENT.to_le_bytes());

@@ -3,11 +3,10 @@
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::capture::pcapng::{packet_head, PACKET_BLOCK_BYTES, PACKET_HEAD_BYTES};
 use crate::caught;
 
 const VLAN_VALID: u32 = 0x10;
-const ENHANCED_PACKET: u32 = 6;
-const PACKET_BLOCK_BYTES: usize = 32;
 
 /// A packet in the ring: what its pcapng block says of it, and where its bytes are.
 struct Packet {
@@ -40,12 +39,9 @@ impl Packet {
     /// Write its pcapng block, of interface 0, into a place of that size that holds zeros.
     fn write(&self, block: &[u8], place: &mut [u8]) {
         let size = place.len() as u32;
-        let time = self.time as u64;
-        let words = [ENHANCED_PACKET, size, 0, (time >> 32) as u32, time as u32, self.captured as u32, self.wire_bytes];
-        for (number, word) in words.iter().enumerate() {
-            place[4 * number..4 * number + 4].copy_from_slice(&word.to_le_bytes());
-        }
-        place[28..28 + self.captured].copy_from_slice(&block[self.start..self.start + self.captured]);
+        let (head, rest) = place.split_at_mut(PACKET_HEAD_BYTES);
+        head.copy_from_slice(&packet_head(size, 0, self.time as u64, self.captured as u32, self.wire_bytes));
+        rest[..self.captured].copy_from_slice(&block[self.start..self.start + self.captured]);
         let end = place.len() - 4;
         place[end..].copy_from_slice(&size.to_le_bytes());
     }
