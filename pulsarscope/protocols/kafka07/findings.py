@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pulsarscope.dissect.generic_codes import GENERIC_CODES
 from pulsarscope.model.findings import FRAME, PAYLOAD, SESSION, table
 
 CODES = table(
@@ -16,12 +17,8 @@ CODES = table(
         "A frame announces more bytes than are read.",
         "Brokers close a connection with a request above max.socket.request.bytes, 100 MiB by default.",
     ),
-    FRAME.warning("frame-truncated", "A frame's end is not in the stream.", "The connection ended within it, or packets are missing."),
-    FRAME.note(
-        "frame-unfinished",
-        "The capture ended, or the receiver closed, within a frame.",
-        "Nothing is wrong with its sender: a longer capture has the rest, or the receiver had gone before it came.",
-    ),
+    GENERIC_CODES["frame-truncated"],
+    GENERIC_CODES["frame-unfinished"],
     FRAME.note(
         "bytes-skipped",
         "Bytes between frames that do not form a frame.",

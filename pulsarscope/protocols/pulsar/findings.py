@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pulsarscope.dissect.generic_codes import GENERIC_CODES
 from pulsarscope.model.findings import FRAME, PAYLOAD, SESSION, table
 
 CODES = table(
@@ -17,12 +18,8 @@ CODES = table(
         "The broker closes such a connection: raise maxMessageSize on both sides, or use chunking.",
         to_act="the application, or the broker's operators",
     ),
-    FRAME.warning("frame-truncated", "A frame's end is not in the stream.", "The connection ended within it, or packets are missing."),
-    FRAME.note(
-        "frame-unfinished",
-        "The capture ended, or the receiver closed, within a frame.",
-        "Nothing is wrong with its sender: a longer capture has the rest, or the receiver had gone before it came.",
-    ),
+    GENERIC_CODES["frame-truncated"],
+    GENERIC_CODES["frame-unfinished"],
     FRAME.note(
         "bytes-skipped",
         "Bytes between frames that do not form a frame.",

@@ -41,6 +41,12 @@ def consumer_of(fact: Fact) -> tuple[str, int]:
     return fact.where.connection, fact.values["consumer_id"]
 
 
+def title_of(fact: Fact, consumers: int, topic: str) -> str:
+    """Return how a text names so many consumers of one subscription; the fact is about one of them."""
+    values = fact.values
+    return str(values["title"]) if consumers == 1 else f"{consumers} consumers of subscription {values['subscription']} on {topic}"
+
+
 def latest_seen(facts: Iterable[Fact]) -> int:
     """Return the latest time in the facts: that of a fact, or the end of its connection if it has that."""
     latest: int = max(fact.values.get("seen", fact.where.time) for fact in facts)
@@ -55,6 +61,11 @@ def response_name(row: ExchangeRow) -> str:
 def gap_note(*, lost: bool) -> str:
     """Return the qualification of a finding on a connection with missing bytes."""
     return "; the capture lacks bytes" if lost else ""
+
+
+def closed_windows(context: RuleContext, host: str) -> list[ReportedFinding]:
+    """Return the findings about a receive window that a host of the connection closed."""
+    return [window for window in context.reported("zero-window") if window.text.startswith(f"{host} ")]
 
 
 def gaps_in(context: RuleContext) -> list[ReportedFinding]:

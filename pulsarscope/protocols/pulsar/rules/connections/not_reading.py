@@ -6,6 +6,7 @@ from pulsarscope.dissect.rules import RuleContext
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.rules.evidence import closed_windows
 
 CODES = table(
     SESSION.warning(
@@ -38,17 +39,14 @@ THRESHOLDS = (
     ),
 )
 
-WINDOW = "zero-window"
-
 
 def report_not_reading(context: RuleContext) -> None:
     """Report the client of a connection that has ended if its window was closed for long."""
     thresholds = context.thresholds
-    for window in context.reported(WINDOW):
+    for window in closed_windows(context, context.client):
         closed, count = window.evidence.get("closed_ns", 0), window.evidence.get("count", 1)
-        if not window.text.startswith(f"{context.client} ") or closed < count * thresholds.ns("client-not-reading-close-seconds"):
-            continue
-        if closed >= thresholds.ns("client-not-reading-seconds"):
+        shortest = max(thresholds.ns("client-not-reading-seconds"), count * thresholds.ns("client-not-reading-close-seconds"))
+        if closed >= shortest:
             text = f"{context.client} read nothing for {duration(closed)} while its broker had more for it: its receive window was full "
             evidence = {"closed_ns": closed, "count": count, "act": "client"}
             context.report("client-not-reading", window.where, f"{text}{plural(count, 'time')}.", evidence)

@@ -16,7 +16,7 @@ from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import add_sample, consumer_of, frame_names, title_of
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.text.formatting import listing
 
@@ -138,10 +138,9 @@ def _moved_by(letters: Fact, subscription: str, subscriptions: Mapping[str, Sequ
 def _report_most(topic: str, got: Sequence[Fact], letters: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     first = got[0].values
     count, messages = sum(fact.values["count"] for fact in letters), sum(fact.values["messages"] for fact in got)
-    consumers = {(fact.where.connection, fact.values["consumer_id"]) for fact in got}
-    who = first["title"] if len(consumers) == 1 else f"{len(consumers)} consumers of subscription {first['subscription']} on {topic}"
     dead = list(dict.fromkeys(fact.values["topic"] for fact in letters))
     share = "all of them" if count == messages else f"{count:,}"
+    who = title_of(got[0], len({consumer_of(fact) for fact in got}), topic)
     text = f"{who} got {plural(messages, 'message')}, and {share} went to the dead letter topic {listing(dead)}."
     evidence = {
         "frames": frame_names(name for fact in letters for name in fact.values["frames"]),

@@ -74,6 +74,12 @@ class Ages(msgspec.Struct):
             at += -(self.count + at) % self.step
         self.count += count
 
+    def add(self, row: FrameRow) -> None:
+        """Count a SEND, and note the age of its message if it is due."""
+        if self.count % self.step == 0:
+            self.note(row)
+        self.count += 1
+
     def note(self, row: FrameRow) -> None:
         """Note the age of a message."""
         metadata: Mapping[str, Any] = row.metadata or {}

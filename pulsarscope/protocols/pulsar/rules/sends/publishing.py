@@ -12,7 +12,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import entry_key
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.evidence import closed_windows, frame_names, gap_note, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.sends.ages import Aging
 from pulsarscope.protocols.pulsar.rules.sends.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
 from pulsarscope.protocols.pulsar.rules.sends.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
@@ -124,8 +124,6 @@ SLOW_MAX = 1_000
 UNANSWERED_MAX = 1_000
 """Unanswered SENDs of one producer that are kept until the end of the connection."""
 
-BROKER_WINDOW = "zero-window"
-
 STORAGE = "adds"
 """Key rule of the storage protocol, by broker host and window, for the facts about the slowest SEND of that time."""
 
@@ -165,8 +163,7 @@ class PublishRule(ConnectionRule):
         if (publisher := self._publisher(str((row.fields or {}).get("producer_id", -1)))) is not None:
             publisher.in_flight += 1
             publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight)
-            for _ in publisher.ages.due(1):
-                publisher.ages.note(row)
+            publisher.ages.add(row)
             if publisher.lag is not None or not publisher.is_known:
                 publisher.is_known = True
                 note_lag(publisher, row)
@@ -266,13 +263,12 @@ class PublishRule(ConnectionRule):
 
     def _report_aging(self, row: ConnectionRow) -> None:
         """Report the producers that fall behind, unless the broker had closed its window: it then reads too slowly."""
-        windows = self._context.reported(BROKER_WINDOW) if self._aging else ()
-        if not any(window.text.startswith(f"{self._context.server} ") for window in windows):
+        if self._aging and not closed_windows(self._context, self._context.server):
             for aging in self._aging:
                 self._context.report(*aging.finding(row.client_bytes * 1e9 / max(row.end - row.start, 1)))
 
     def _report_slow(self, slow: SlowPublisher) -> None:
-        windows = [finding for finding in self._context.reported(BROKER_WINDOW) if finding.text.startswith(f"{self._context.server} ")]
+        windows = closed_windows(self._context, self._context.server)
         closed = sum(window.evidence.get("closed_ns", 0) for window in windows)
         count = sum(window.evidence.get("count", 0) for window in windows)
         text = f"; meanwhile the broker closed its window for {duration(closed)} in all" if windows else ""
@@ -351,8 +347,7 @@ class PublishRule(ConnectionRule):
                 if row.command != "SEND" or publisher is None or publisher.lag is not None or not publisher.is_known:
                     handle(index)
                     continue
-                for _ in publisher.ages.due(1):
-                    publisher.ages.note(row)
+                publisher.ages.add(row)
                 publisher.in_flight = in_flight = publisher.in_flight + 1
                 publisher.in_flight_max = max(publisher.in_flight_max, in_flight)
                 continue

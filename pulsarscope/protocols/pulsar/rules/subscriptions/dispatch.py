@@ -15,7 +15,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names, title_of
 from pulsarscope.protocols.pulsar.rules.subscriptions.spans import WITHHELD
 
 CODES = table(
@@ -96,7 +96,7 @@ def _report_limited(
         rests.append(count)
     last, span, idle, count = delivered[-1], max(spans), sum(idles) // len(idles), sum(rests)
     values = last.values
-    who = values["title"] if len(consumers) == 1 else f"{len(consumers)} consumers of subscription {values['subscription']} on {topic}"
+    who = title_of(last, len(consumers), topic)
     each = duration(sum(idles) // count)
     text = f"{who} waited with permits for {duration(idle)} of {duration(span)} while the topic had messages for it: the broker rested "
     text += f"{plural(count, 'time')}, for {each} on average."
