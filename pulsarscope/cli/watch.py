@@ -20,8 +20,8 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import escape, plural
 
 if TYPE_CHECKING:
-    from pulsarscope.spark.capture_stream import BatchSummary, CaptureStream
-    from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures
+    from pulsarscope.spark.data_source.landing_folder import LandingFolder, NamedCaptures
+    from pulsarscope.spark.jobs.capture_stream import BatchSummary, CaptureStream
 
 
 def watch(request: PipelineRequest) -> int:
@@ -29,17 +29,17 @@ def watch(request: PipelineRequest) -> int:
 
     Raises the errors of `write_tables`.
     """
-    from pulsarscope.spark.spark_session import require_distributions, session
+    from pulsarscope.spark.sessions.spark_session import require_distributions, session
 
     watching = request.watching
     folder, checkpoint_folder = _places(request)
     options, out = table_options(request), _absolute(output_folder(request))
     partition_by(request)
     require_distributions(request.spark.master)
-    from pulsarscope.spark.capture_stream import CaptureStream, Stopped, stopped_by
-    from pulsarscope.spark.checkpoint import Checkpoint
-    from pulsarscope.spark.landing_folder import LandingFolder, NamedCaptures
-    from pulsarscope.spark.table_files import locate, written_alone
+    from pulsarscope.spark.checkpoints.checkpoint import Checkpoint
+    from pulsarscope.spark.data_source.landing_folder import LandingFolder, NamedCaptures
+    from pulsarscope.spark.files.table_files import locate, written_alone
+    from pulsarscope.spark.jobs.capture_stream import CaptureStream, Stopped, stopped_by
 
     checkpoint, identity = Checkpoint(checkpoint_folder), _identity(request, folder, out)
     locate(out)
@@ -119,7 +119,7 @@ def _report_named(landing: NamedCaptures, taken: int, *, quiet: bool) -> None:
 
 def _places(request: PipelineRequest) -> tuple[str, str]:
     """Return the watched folder and that of the checkpoint. Raises UsageError when the options are invalid or contradict each other."""
-    from pulsarscope.spark.cluster import is_address
+    from pulsarscope.spark.sessions.cluster import is_address
 
     watching = request.watching
     name = "--incremental" if watching.incremental else "--watch"

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pulsarscope.api.options import AnyPath
-    from pulsarscope.spark.tables import Records
+    from pulsarscope.spark.jobs.tables import Records
 
 
 def register(spark: SparkSession) -> None:
     """Register the format `pulsarscope` of `spark.read` and of tables in a session, with the settings that it and decoding need."""
-    from pulsarscope.spark.source import CaptureDataSource  # noqa: PLC0415 - as above
-    from pulsarscope.spark.spark_session import OF_SESSIONS, SETTINGS  # noqa: PLC0415 - pyspark is an extra
+    from pulsarscope.spark.data_source.source import CaptureDataSource  # noqa: PLC0415 - as above
+    from pulsarscope.spark.sessions.spark_session import OF_SESSIONS, SETTINGS  # noqa: PLC0415 - pyspark is an extra
 
     spark.dataSource.register(CaptureDataSource)
     for name, value in SETTINGS.items():
@@ -78,7 +78,7 @@ def decode(
     from pulsarscope.engine.flows import check_options  # noqa: PLC0415 - as above
     from pulsarscope.engine.options import ALL_RECORDS  # noqa: PLC0415 - as above
     from pulsarscope.model.records import refuse_unknown  # noqa: PLC0415 - as above
-    from pulsarscope.spark.tables import decode_packets  # noqa: PLC0415 - as above
+    from pulsarscope.spark.jobs.tables import decode_packets  # noqa: PLC0415 - as above
 
     records = frozenset(kinds) or ALL_RECORDS
     refuse_unknown(records)
@@ -94,8 +94,8 @@ def reads(**options: object) -> dict[str, int]:
     It looks at the captures from this machine, and decodes nothing. For an index, it counts the bytes of the frames that the option
     `filter` passes; filters of SQL are not known here. Raises UsageError or CaptureError as the read does.
     """
-    from pulsarscope.spark.indexed_source import IndexedRecordReader, usable_index  # noqa: PLC0415 - as above
-    from pulsarscope.spark.source_options import source_options  # noqa: PLC0415 - as above
+    from pulsarscope.spark.data_source.indexed_source import IndexedRecordReader, usable_index  # noqa: PLC0415 - as above
+    from pulsarscope.spark.data_source.source_options import source_options  # noqa: PLC0415 - as above
 
     checked = source_options({name: str(value) for name, value in options.items()})
     inputs = checked.expand()
@@ -114,7 +114,7 @@ def zip_package(folder: AnyPath) -> str:
     """Write this package into a folder as a zip file, for `spark.addArtifacts(…, pyfile=True)`, and return its path."""
     from pathlib import Path  # noqa: PLC0415 - as above
 
-    from pulsarscope.spark.spark_session import zip_package as write  # noqa: PLC0415 - as above
+    from pulsarscope.spark.sessions.spark_session import zip_package as write  # noqa: PLC0415 - as above
 
     return write(Path(os.fspath(folder)))
 

@@ -59,7 +59,7 @@ HEAVY_ON_USE = {
 } | {
     name_of(path)
     for path in SOURCES
-    if path.parent.name == "spark" and path.name not in {"__init__.py", "requirements.py", "java.py", "spark_session.py"}
+    if path.parent.parent.name == "spark" and path.name not in {"__init__.py", "requirements.py", "java.py", "spark_session.py"}
 }
 
 COMMANDS = {command for dissector in make_dissectors() for command in dissector.vocabulary.commands} - {"ERROR"}

@@ -17,7 +17,7 @@ import pytest
 from pulsarscope.__main__ import main as start_program
 from pulsarscope.cli.arguments.command_names import COMMANDS
 from pulsarscope.model.platform import install_command
-from pulsarscope.spark import spark_session
+from pulsarscope.spark.sessions import spark_session
 from pulsarscope.testing import ScriptedConnection
 from tests.places import CAPTURES
 from tests.scenarios import Single, batch, message_metadata, payload_frame

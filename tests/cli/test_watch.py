@@ -54,7 +54,7 @@ def test_what_must_stay_the_same_is_known_of_every_option_but_those_of_the_run()
 
 
 def test_a_batch_is_one_line() -> None:
-    stream = pytest.importorskip("pulsarscope.spark.capture_stream", reason="no pyspark: pip install -e '.[spark]'")
+    stream = pytest.importorskip("pulsarscope.spark.jobs.capture_stream", reason="no pyspark: pip install -e '.[spark]'")
     batch = stream.BatchSummary(3, 1, 1200, 12_345_678, {"finding": 1, "frame": 2000}, 2, {}, damaged=False, changed=[], seconds=4.26)
     assert _line(batch) == "batch 3: 1 capture, 12.3 MB, 1,200 packets in 4.3 s; 1 finding, 2,000 frames; 2 connections open"
 

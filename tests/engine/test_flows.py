@@ -15,10 +15,10 @@ from pulsarscope.engine.parallel import driver
 from pulsarscope.engine.rule_engine import rule_engine
 from pulsarscope.output.export.arrow import table
 from pulsarscope.protocols.pulsar.rules.consumers import unacked
-from pulsarscope.spark import shuffle_batches
-from pulsarscope.spark.checkpoint import Checkpoint
-from pulsarscope.spark.only_share import OnlyShareDecoder
-from pulsarscope.spark.share_decoder import ShareBatch, States
+from pulsarscope.spark.checkpoints.checkpoint import Checkpoint
+from pulsarscope.spark.rows import shuffle_batches
+from pulsarscope.spark.tasks.only_share import OnlyShareDecoder
+from pulsarscope.spark.tasks.share_decoder import ShareBatch, States
 from tests.places import CAPTURES
 from tests.scenarios import write_pcap
 from tests.scenarios.capturefile import ETHERNET

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.spark.java import choose
-from pulsarscope.spark.spark_session import installed_version, missing_distributions, session
+from pulsarscope.spark.sessions.java import choose
+from pulsarscope.spark.sessions.spark_session import installed_version, missing_distributions, session
 
 HEAP = "512m"
 """Heap of each Java: several run beside other tests, and where memory is scarce, the kernel kills the largest process."""

@@ -25,16 +25,17 @@ from pulsarscope.engine.options import Options as EngineOptions
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ALL, ROWS, Row
 from pulsarscope.output.export.arrow import table
-from pulsarscope.spark import packed_segments, packets, scan, shuffle_batches
-from pulsarscope.spark.checkpoint import Checkpoint
-from pulsarscope.spark.fact_slices import read_slice
-from pulsarscope.spark.flow_shares import deal
-from pulsarscope.spark.partition import DecodeFlows, EvaluateFacts, Evaluation, Job, JoinLegs, ReadFiles, decode_shares
-from pulsarscope.spark.record_batch import to_record_batch
-from pulsarscope.spark.scan import DivideFiles, PortionSummary, ScanPortions
-from pulsarscope.spark.share_decoder import ShareBatch, ShareState, States
-from pulsarscope.spark.shuffle_batches import TaskReport
-from pulsarscope.spark.waiting_facts import SLICES, WaitingFacts
+from pulsarscope.spark.checkpoints.checkpoint import Checkpoint
+from pulsarscope.spark.checkpoints.fact_slices import read_slice
+from pulsarscope.spark.checkpoints.waiting_facts import SLICES, WaitingFacts
+from pulsarscope.spark.rows import packed_segments, packets, shuffle_batches
+from pulsarscope.spark.rows.record_batch import to_record_batch
+from pulsarscope.spark.rows.shuffle_batches import TaskReport
+from pulsarscope.spark.tasks import scan
+from pulsarscope.spark.tasks.flow_shares import deal
+from pulsarscope.spark.tasks.partition import DecodeFlows, EvaluateFacts, Evaluation, Job, JoinLegs, ReadFiles, decode_shares
+from pulsarscope.spark.tasks.scan import DivideFiles, PortionSummary, ScanPortions
+from pulsarscope.spark.tasks.share_decoder import ShareBatch, ShareState, States
 from tests.scenarios.capturefile import ETHERNET, write_pcap
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of

@@ -17,7 +17,7 @@ from threading import Event
 import msgspec
 
 import pulsarscope.spark
-from pulsarscope.spark.spark_session import session
+from pulsarscope.spark.sessions.spark_session import session
 from tests.places import PACKAGE
 
 LANDING_SECONDS = 0.4

@@ -14,12 +14,12 @@ import pytest
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.dissect.rules import Fact, Where
 from pulsarscope.engine.flows import fact_rules
-from pulsarscope.spark.checkpoint import Checkpoint, Commit
-from pulsarscope.spark.fact_slices import facts_of, read_slice, written
-from pulsarscope.spark.landing_folder import LandingFolder
-from pulsarscope.spark.remote_files import list_files, open_path, system_at
-from pulsarscope.spark.table_files import TableWriter, finish_tables, require_empty
-from pulsarscope.spark.waiting_facts import SLICES, WaitingFacts, of_task
+from pulsarscope.spark.checkpoints.checkpoint import Checkpoint, Commit
+from pulsarscope.spark.checkpoints.fact_slices import facts_of, read_slice, written
+from pulsarscope.spark.checkpoints.waiting_facts import SLICES, WaitingFacts, of_task
+from pulsarscope.spark.data_source.landing_folder import LandingFolder
+from pulsarscope.spark.files.remote_files import list_files, open_path, system_at
+from pulsarscope.spark.files.table_files import TableWriter, finish_tables, require_empty
 from tests.spark.inside import BY_DEFAULT, Cluster, cut, local, texts
 
 ThreadedMotoServer = pytest.importorskip("moto.server", reason="no moto: pip install 'moto[s3,server]'").ThreadedMotoServer
@@ -136,11 +136,11 @@ def test_the_checkpoint_of_a_stream_in_a_bucket(bucket: Bucket, captures: Path, 
 
 
 def test_a_stream_of_a_bucket_gives_the_rows_of_one_run(bucket: Bucket, captures: Path, tmp_path: Path) -> None:
-    stream_source = pytest.importorskip("pulsarscope.spark.stream_source", reason="no pyspark: pip install -e '.[spark]'")
+    stream_source = pytest.importorskip("pulsarscope.spark.data_source.stream_source", reason="no pyspark: pip install -e '.[spark]'")
     if stream_source.limits is None:
         pytest.skip("Spark 4.1 has no limits")
     from pulsarscope.output.export.arrow import arrow_schema  # noqa: PLC0415 - with Spark only
-    from pulsarscope.spark.source_options import source_options  # noqa: PLC0415 - as above
+    from pulsarscope.spark.data_source.source_options import source_options  # noqa: PLC0415 - as above
 
     inputs = cut(captures / NAMES[0], tmp_path, (0.3, 0.6))
     given = {"records": "frame", "path": bucket.uri("in"), "stateLocation": bucket.uri("state"), "settle": "0", "partitions": "2"}

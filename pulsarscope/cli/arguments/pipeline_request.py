@@ -102,7 +102,7 @@ def output_folder(request: PipelineRequest) -> str:
 
 def partition_by(request: PipelineRequest) -> tuple[str, ...]:
     """Return the partition columns. Raises UsageError when they are unknown, or the format has fixed ones."""
-    from pulsarscope.spark.partition_columns import partition_columns
+    from pulsarscope.spark.files.partition_columns import partition_columns
 
     columns = partition_columns(request.partition_by)
     if columns and request.format not in ("parquet", "json"):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pulsarscope.engine.options import Options
-    from pulsarscope.spark.job import Summary
+    from pulsarscope.spark.jobs.job import Summary
 
 SPLIT_BYTES = 1 << 30
 """Default size of portions. Smaller files, such as those of rings, keep the tasks of a cluster busy without being split."""
@@ -59,7 +59,7 @@ def pipeline(request: PipelineRequest) -> int:
 
 def check_requirements(spark_options: SparkOptions) -> int:
     """Write a line for each requirement, met or missing, and return the exit code."""
-    from pulsarscope.spark.requirements import checks
+    from pulsarscope.spark.sessions.requirements import checks
 
     ready = True
     for is_met, text in checks(spark_options.master, spark_settings(spark_options)):
@@ -74,7 +74,7 @@ def explain(request: PipelineRequest) -> int:
     from pulsarscope.output.export.arrow import require_pyarrow
 
     require_pyarrow()
-    from pulsarscope.spark.plan import local_cores, make_plan, plan_lines, planned_tasks
+    from pulsarscope.spark.jobs.plan import local_cores, make_plan, plan_lines, planned_tasks
 
     options, split = table_options(request), _split_bytes(request.spark.split)
     if not request.files:
@@ -88,7 +88,7 @@ def explain(request: PipelineRequest) -> int:
 
 def write_tables(request: PipelineRequest) -> int:
     """Write the tables in a session of Spark, and return the exit code. Raises UsageError, CaptureError or OutputError."""
-    from pulsarscope.spark.spark_session import require_distributions
+    from pulsarscope.spark.sessions.spark_session import require_distributions
 
     options = table_options(request)
     _split_bytes(request.spark.split)
@@ -97,7 +97,7 @@ def write_tables(request: PipelineRequest) -> int:
     if not request.files:
         raise UsageError("no capture given: name files, folders or patterns")
     require_distributions(request.spark.master)
-    from pulsarscope.spark.table_files import SUFFIXES, require_empty
+    from pulsarscope.spark.files.table_files import SUFFIXES, require_empty
 
     if "://" not in out or request.format in SUFFIXES:  # only Spark can read other lakes
         require_empty(out)
@@ -110,12 +110,12 @@ def write_tables(request: PipelineRequest) -> int:
 
 def compact_tables(request: PipelineRequest, out: str) -> int:
     """Compact tables in a session of Spark, and return the exit code. Raises UsageError or OutputError."""
-    from pulsarscope.spark.spark_session import require_distributions
+    from pulsarscope.spark.sessions.spark_session import require_distributions
 
     if request.files or request.out or request.watching != WatchOptions():
         raise UsageError("--compact DIR takes only the folder of tables, no captures and no other folder")
     require_distributions(request.spark.master)
-    from pulsarscope.spark.compaction import compact, tables_in
+    from pulsarscope.spark.jobs.compaction import compact, tables_in
 
     tables_in(out)
     try:
@@ -133,7 +133,7 @@ def compact_tables(request: PipelineRequest, out: str) -> int:
 
 def run_job(spark: SparkSession, request: PipelineRequest, options: Options, show: Callable[[str], None]) -> int:
     """Write the tables and a summary, and return the exit code. `show` takes the name of each step."""
-    from pulsarscope.spark.job import run
+    from pulsarscope.spark.jobs.job import run
 
     out = output_folder(request)
     split = _split_bytes(request.spark.split)
@@ -161,7 +161,7 @@ def _split_bytes(size_text: str | None) -> int | None:
 @contextmanager
 def _session(request: PipelineRequest) -> Iterator[tuple[SparkSession, Callable[[str], None]]]:
     """Yield a session of Spark and the function that shows a step on the terminal. A signal raises KeyboardInterrupt."""
-    from pulsarscope.spark.spark_session import session
+    from pulsarscope.spark.sessions.spark_session import session
 
     with (
         Interrupts(),
@@ -180,7 +180,7 @@ def _progress(spark: Any, *, enabled: bool) -> Iterator[Callable[[str], None]]:
     from rich.console import Console  # only for a terminal
     from rich.status import Status
 
-    from pulsarscope.spark.cluster import watched_tasks
+    from pulsarscope.spark.sessions.cluster import watched_tasks
 
     step = "starting"
     with Status(step, console=Console(stderr=True)) as status:

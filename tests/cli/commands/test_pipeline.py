@@ -18,7 +18,7 @@ from pulsarscope.cli.arguments.pipeline_request import PipelineRequest, SparkOpt
 from pulsarscope.cli.commands.pipeline import _split_bytes, _summary_lines, pipeline, write_tables
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.platform import install_command
-from pulsarscope.spark import spark_session
+from pulsarscope.spark.sessions import spark_session
 
 WITHOUT_SPARK = """
 import sys
@@ -129,8 +129,8 @@ def test_formats_that_are_none_are_refused_before_anything_starts() -> None:
 
 
 def test_the_summary_says_what_there_is_and_whether_it_was_uneven() -> None:
-    run = pytest.importorskip("pulsarscope.spark.job")
-    shuffle_batches = pytest.importorskip("pulsarscope.spark.shuffle_batches")
+    run = pytest.importorskip("pulsarscope.spark.jobs.job")
+    shuffle_batches = pytest.importorskip("pulsarscope.spark.rows.shuffle_batches")
     reports = [
         shuffle_batches.TaskReport(packets=60, bytes=100, flows=1, largest=75, connections=2, seconds=4.0),
         shuffle_batches.TaskReport(packets=40, seconds=1.0),

@@ -1,0 +1,1 @@
+"""State of a stream between its batches."""

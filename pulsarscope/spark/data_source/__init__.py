@@ -1,0 +1,1 @@
+"""The format `pulsarscope` of `spark.read` and `spark.readStream`."""

@@ -1,0 +1,1 @@
+"""Captures at URIs, and the files of tables."""

@@ -1,0 +1,109 @@
+"""Times between which captures have packets, noted in a folder, so that reads of a window of time leave out the other captures.
+
+Each capture is an empty file whose name has a hash of its path, size and time of change, and its first and last time: one listing of the
+folder tells all of them, and readers may note the same at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+from pyarrow.fs import FileSelector, FileSystem
+
+from pulsarscope.capture import Segment
+from pulsarscope.spark.files.remote_files import size_and_change
+from pulsarscope.spark.files.table_files import locate
+
+Times = tuple[int, int]
+"""First and last time of the TCP packets of a capture, nanoseconds since the epoch; (1, 0) without any."""
+
+NO_PACKETS: Times = (1, 0)
+
+
+class Window(msgspec.Struct, frozen=True):
+    """Window of time, both ends included."""
+
+    since: int | None = None
+    until: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.since is not None or self.until is not None
+
+    def overlaps(self, times: Times) -> bool:
+        """Return True when there may be a packet in the window."""
+        first, last = times
+        return first <= last and (self.until is None or first <= self.until) and (self.since is None or last >= self.since)
+
+
+class TimesFolder:
+    """The folder, here or at a URI."""
+
+    def __init__(self, place: str) -> None:
+        """Raise OutputError when no file system is known for a URI."""
+        self._system: FileSystem
+        self._system, self._path = locate(place)
+
+    def begin(self, path: str) -> Callable[[Times], None]:
+        """Return the function that notes the times of a capture that is read from now on, unless it changes meanwhile.
+
+        Where it cannot be noted, it is read again another time.
+        """
+        state = ""
+        with suppress(OSError):
+            state = _state(path)[0]
+
+        def note(times: Times) -> None:
+            with suppress(OSError):
+                if _state(path)[0] == state:
+                    self._system.create_dir(self._path)
+                    self._system.open_output_stream(f"{self._path}/{state}_{times[0]}_{times[1]}").close()
+
+        return note
+
+    def reads(self, paths: Sequence[str], window: Window) -> list[tuple[bool, int]]:
+        """Return for each capture whether it may have packets in the window, True when that is not known, and its size in bytes."""
+        known = self._known()
+        states = map(_state_or_none, paths)
+        return [(state not in known or window.overlaps(known[state]), size) for state, size in states]
+
+    def _known(self) -> dict[str, Times]:
+        known = {}
+        for entry in self._system.get_file_info(FileSelector(self._path, allow_not_found=True)):
+            state, *times = entry.base_name.split("_")
+            with suppress(ValueError):  # not one of ours
+                first, last = map(int, times)
+                known[state] = first, last
+        return known
+
+
+def widened(times: Times, flows: Iterable[Sequence[Segment]]) -> Times:
+    """Return times that include those of the segments of flows."""
+    first, last = times
+    for segments in flows:
+        for segment in segments:
+            time = segment[1]
+            if first > last:
+                first = last = time
+            elif time < first:
+                first = time
+            elif time > last:
+                last = time
+    return first, last
+
+
+def _state_or_none(path: str) -> tuple[str, int]:
+    try:
+        return _state(path)
+    except OSError:  # it has just been removed, which a finding reports
+        return "", 0
+
+
+def _state(path: str) -> tuple[str, int]:
+    """Return a name for the state of a capture, and its size. Raises OSError when there is none."""
+    size, modified = size_and_change(path)
+    place = path.partition("?")[0] if "://" in path else str(Path(path).resolve())
+    return blake2b(f"{size} {modified} {place}".encode(errors="surrogateescape"), digest_size=16).hexdigest(), size

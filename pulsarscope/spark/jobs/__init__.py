@@ -1,0 +1,1 @@
+"""Jobs of the command `pipeline`, and decoding of data frames."""

@@ -1,0 +1,1 @@
+"""Rows that pass between tasks, as batches of Arrow."""

@@ -1,0 +1,1 @@
+"""Spark sessions, and the processes and Java that they run in."""

@@ -1,0 +1,209 @@
+"""Shares of the connections of captures, one for each task of a read: each task reads the packets and keeps those of its flows.
+
+A connection is decoded from its own packets, and from the TLS secrets in captures before them. So its rows are the same whichever other
+connections are decoded beside it. What looks across connections, findings and journeys, has one share of everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from zlib import crc32
+
+import msgspec
+from msgspec.structs import replace
+
+from pulsarscope.capture import Block, BlockReader, Inputs, Segment
+from pulsarscope.model.flow import reverse_key, source_endpoint
+from pulsarscope.spark.files.capture_times import NO_PACKETS, Times, TimesFolder, widened
+from pulsarscope.spark.files.remote_files import open_path
+
+SHARE_BYTES = 64 << 20
+"""Approximate bytes of captures for each share."""
+
+SHARES_MAX = 8
+"""Default maximum of shares of the same captures, for each of which these are read."""
+
+KNOWN_FLOWS_MAX = 1 << 17
+"""Number of flows for which the decision to keep them is cached."""
+
+
+def share_of(key: bytes, count: int) -> int:
+    """Return the share of a flow, and of its reverse, among so many."""
+    return crc32(min(key, reverse_key(key))) % count
+
+
+class FlowShare(msgspec.Struct, frozen=True):
+    """Connections of some successive captures: those whose flow key falls to one of several numbers."""
+
+    first: int
+    """Position of the first capture."""
+    end: int
+    """Position behind the last one."""
+    number: int = 0
+    count: int = 1
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Endpoints of connections; None: any."""
+
+    clients: frozenset[str] | None = None
+    servers: frozenset[str] | None = None
+
+    def includes(self, key: bytes) -> bool:
+        """Return True when a flow may have a connection with such a client and such a server."""
+        if self.clients is None and self.servers is None:
+            return True
+        ends = {source_endpoint(key), source_endpoint(reverse_key(key))}
+        return not any(names is not None and ends.isdisjoint(names) for names in (self.clients, self.servers))
+
+
+def capture_sets(inputs: Inputs) -> list[tuple[int, int]]:
+    """Return the first position and the one behind the last, of captures that are decoded without the others.
+
+    They are those of one vantage point; all, if any may bring TLS secrets, which hold for all captures behind it.
+    """
+    files = len(inputs.paths)
+    starts = [file for file in range(files) if not inputs.continues(file)]
+    if len(starts) > 1 and any(map(_can_bring_secrets, inputs.paths)):
+        starts = [0]
+    return list(zip(starts, [*starts[1:], files], strict=True))
+
+
+def shares_of(inputs: Inputs, sets: Sequence[tuple[int, int]], count: int | None = None) -> list[FlowShare]:
+    """Return the shares of sets of captures: `count` of each, by default a number by their size."""
+    size = (inputs.sizes or 0) / max(len(inputs.paths), 1)
+    shares = []
+    for first, end in sets:
+        own = count or min(max(round(size * (end - first)) // SHARE_BYTES, 1), SHARES_MAX)
+        shares += [FlowShare(first, end, number, own) for number in range(own)]
+    return shares
+
+
+def _can_bring_secrets(path: str) -> bool:
+    reader = BlockReader(path, opener=open_path)
+    try:
+        next(iter(reader), None)
+        return reader.can_bring_secrets
+    finally:
+        reader.close()
+
+
+class ShareBlocks:
+    """The blocks of one capture with the flows of a share alone."""
+
+    recognised = True
+    """Always True: a finding reports a file that is not a capture."""
+
+    def __init__(self, reader: BlockReader | None, flows: KeptFlows, note: Callable[[Times], None] | None = None) -> None:
+        self._reader = reader
+        self._flows = flows
+        self._note = note
+
+    @property
+    def first_time(self) -> int | None:
+        """Return the time of the first packet of the capture, None before it was read."""
+        return None if self._reader is None else self._reader.first_time
+
+    def __iter__(self) -> Iterator[Block]:
+        times = NO_PACKETS
+        for block in self._reader or ():
+            if self._note is not None:
+                times = widened(times, block.flows.values())
+            self._flows.select(block)
+            yield block
+        if self._note is not None:
+            self._note(times)
+
+    def take_secrets(self) -> list[tuple[int, bytes]]:
+        """Return the TLS key logs read since the last call."""
+        return [] if self._reader is None else self._reader.take_secrets()
+
+
+class KeptFlows:
+    """The flows of a share, of which only some may be wanted."""
+
+    def __init__(
+        self, inputs: Inputs, share: FlowShare, wanted: Wanted, files: Sequence[bool] | None = None, times_location: str = ""
+    ) -> None:
+        """Read some of the captures, by default all; note their times in a folder, unless its name is empty."""
+        self._inputs = inputs
+        self._files = files
+        self._times = TimesFolder(times_location) if times_location else None
+        self._share = share
+        self._wanted = wanted
+        self._known: dict[bytes, bool] = {}
+        self._chosen: set[bytes] | None = None
+
+    def choose(self, files: Sequence[bool], times: Callable[[list[int]], list[bool]] | None) -> None:
+        """Look for the flows that have a packet in one of these files, at one of these times, and keep no others.
+
+        Each row of a connection has the file and the time of one of its packets.
+        """
+        chosen: set[bytes] = set()
+        for file in range(self._share.first, self._share.end):
+            for block in self.read(self._inputs.paths[file], file) if files[file] else ():
+                for key, segments in block.flows.items():
+                    lower = min(key, reverse_key(key))
+                    if lower not in chosen and (times is None or any(times([segment[1] for segment in segments]))):
+                        chosen.add(lower)
+        self._chosen = chosen
+        self._known.clear()
+
+    def read(self, path: str, file: int) -> ShareBlocks:
+        """Return the blocks of a capture; none of one in which no flow is kept."""
+        is_read = self._share.first <= file < self._share.end and self._chosen != set() and (self._files is None or self._files[file])
+        if not is_read:
+            return ShareBlocks(None, self)
+        reader = BlockReader(path, file, by_interface=self._inputs.by_interface, opener=open_path)
+        return ShareBlocks(reader, self, None if self._times is None else self._times.begin(path))
+
+    def select(self, block: Block) -> None:
+        """Leave out the other flows of a block."""
+        if self._share.count == 1 and self._wanted == Wanted() and self._chosen is None:
+            return
+        for key in [key for key in block.flows if not self._keeps(key)]:
+            del block.flows[key]
+        block.control &= block.flows.keys()
+
+    def _keeps(self, key: bytes) -> bool:
+        if (known := self._known.get(key)) is None:
+            if len(self._known) >= KNOWN_FLOWS_MAX:
+                self._known.clear()
+            is_own = share_of(key, self._share.count) == self._share.number
+            is_chosen = self._chosen is None or min(key, reverse_key(key)) in self._chosen
+            known = self._known[key] = is_own and self._wanted.includes(key) and is_chosen
+        return known
+
+
+class FlowDivision:
+    """Division of the flows of blocks among several shares of one task."""
+
+    def __init__(self, shares: Sequence[int], count: int) -> None:
+        """Begin; `shares` are those of the task among `count`."""
+        self._shares = shares
+        self._count = count
+        self._known: dict[bytes, int] = {}
+
+    def divided(self, block: Block) -> list[Block]:
+        """Return a block for each share. The first one also has what is about no flow."""
+        if self._count == 1:
+            return [block]
+        known = self._known
+        if len(known) >= KNOWN_FLOWS_MAX:
+            known.clear()
+        of_shares: dict[int, dict[bytes, list[Segment]]] = {share: {} for share in self._shares}
+        for key, segments in block.flows.items():
+            if (share := known.get(key)) is None:
+                share = known[key] = share_of(key, self._count)
+            if share in of_shares:
+                of_shares[share][key] = segments
+        blocks = [replace(block, flows=flows, control=block.control & flows.keys()) for flows in of_shares.values()]
+        return [blocks[0], *(replace(other, findings=[], packets=0) for other in blocks[1:])]
+
+
+def deal(loads: Sequence[int], tasks: int) -> list[list[int]]:
+    """Return the shares of each task: those with the largest loads first, each to the task with the least so far."""
+    parts: list[list[int]] = [[] for _ in range(tasks)]
+    for share in sorted(range(len(loads)), key=lambda share: -loads[share]):
+        min(parts, key=lambda part: (sum(loads[own] for own in part), len(part))).append(share)
+    return [sorted(part) for part in parts]
