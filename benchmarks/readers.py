@@ -28,7 +28,7 @@ from itertools import islice
 from unittest.mock import patch
 
 from benchmarks.traffic import batched, scenario
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.entry.batch import SINGLES_MAX, BatchReader
 from pulsarscope.protocols.pulsar.frame import decoder as decoder_module

@@ -14,9 +14,9 @@ from pulsarscope.cli.arguments.command_names import COMMANDS
 from pulsarscope.cli.commands.fields import catalogue
 from pulsarscope.cli.commands.help import TOPICS
 from pulsarscope.cli.commands.registry import NOTES, OTHER
-from pulsarscope.dissect.finding_catalogue import FindingEntry, finding_entries
-from pulsarscope.dissect.registry import threshold_table
-from pulsarscope.dissect.report_tables import report_tables
+from pulsarscope.dissect.plugins.finding_catalogue import FindingEntry, finding_entries
+from pulsarscope.dissect.plugins.registry import threshold_table
+from pulsarscope.dissect.plugins.report_tables import report_tables
 from pulsarscope.filter.reference import field_entries
 from pulsarscope.model.records import ROWS
 from pulsarscope.output.registry import column_names
@@ -115,7 +115,7 @@ def findings() -> Mapping[str, FindingEntry]:
 def word_lists() -> Mapping[str, tuple[str, ...]]:
     """Return the words of values by the names of their lists."""
     from pulsarscope.analysis.statistics import SECTIONS  # noqa: PLC0415 - beside the tables that complete it
-    from pulsarscope.dissect.contract import Dissector  # noqa: PLC0415 - for its type
+    from pulsarscope.dissect.contract.dissector import Dissector  # noqa: PLC0415 - for its type
 
     dissectors: list[Dissector] = list(make_dissectors())
     registries = ("brokers", "topics", "consumers", "partitions", OTHER, NOTES)

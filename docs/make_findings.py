@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from pulsarscope.dissect.finding_catalogue import FindingEntry, finding_entries
+from pulsarscope.dissect.plugins.finding_catalogue import FindingEntry, finding_entries
 from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Threshold
 from pulsarscope.protocols import make_dissectors
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pulsarscope
 from docs.command_tree import FLAG, PROGRAM, Command, Parameter, commands, findings
-from pulsarscope.dissect.finding_catalogue import Wording
+from pulsarscope.dissect.plugins.finding_catalogue import Wording
 
 _DATE = "2026-11-27"
 """When the pages were last looked through: readers of man pages expect a date."""

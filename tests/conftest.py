@@ -52,7 +52,7 @@ UNCOUNTED = (
     "architecture",
     "benchmarks",
     "cli/test_engine_run.py",
-    "dissect/test_registry.py",
+    "dissect/plugins/test_registry.py",
     "docs",
     "engine/test_timelines.py",
     "protocols/kafka07/test_broker.py",

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from pulsarscope.dissect.events import COPIES, DELIVER
-from pulsarscope.dissect.legs import WAITING_LIMITS, AnchorRow, LegTable
+from pulsarscope.dissect.contract.events import COPIES, DELIVER
+from pulsarscope.dissect.contract.legs import WAITING_LIMITS, AnchorRow, LegTable
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import (

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.generic_codes import FAILED_CODES
+from pulsarscope.dissect.contract.generic_codes import FAILED_CODES
 from pulsarscope.model.findings import GAP_CODES, LOSS_CODES, UNDECIDED_CODES, UNREAD_CODES
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX

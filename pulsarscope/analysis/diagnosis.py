@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pulsarscope.analysis.coverage import Coverage, Unjudged
 from pulsarscope.analysis.known_issues import AffectedConnections, IssueMatch, Suspects
 from pulsarscope.analysis.tally import ReportRecord, cut, shorten
-from pulsarscope.dissect.known_issues import KnownIssues
+from pulsarscope.dissect.contract.known_issues import KnownIssues
 from pulsarscope.model.findings import ERROR, LAYERS, SEVERITIES, WARNING, Code
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX, DIAGNOSIS_SAMPLES_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
 from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Thresholds
 
 if TYPE_CHECKING:
-    from pulsarscope.dissect.contract import Dissector
+    from pulsarscope.dissect.contract.dissector import Dissector
 
 _NONE_KNOWN = KnownIssues()
 
@@ -149,8 +149,8 @@ class Diagnosis:
     @classmethod
     def of(cls, dissectors: Iterable[Dissector], ports: frozenset[int], thresholds: Mapping[str, float]) -> Diagnosis:
         """Return an empty diagnosis in the words of dissectors; `ports` are those of known protocols, besides their own."""
-        from pulsarscope.dissect.finding_catalogue import codes_of  # noqa: PLC0415 - most runs diagnose nothing
-        from pulsarscope.dissect.registry import finding_codes, known_issues_of  # noqa: PLC0415 - as above
+        from pulsarscope.dissect.plugins.finding_catalogue import codes_of  # noqa: PLC0415 - most runs diagnose nothing
+        from pulsarscope.dissect.plugins.registry import finding_codes, known_issues_of  # noqa: PLC0415 - as above
 
         dissectors = tuple(dissectors)
         coverage = Coverage(ports.union(*(dissector.ports for dissector in dissectors)), Thresholds(VERDICT_THRESHOLDS, thresholds))

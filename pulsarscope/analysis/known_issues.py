@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.known_issues import KnownIssue, KnownIssues, Version
+from pulsarscope.dissect.contract.known_issues import KnownIssue, KnownIssues, Version
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.limits import KNOWN_ISSUE_CONNECTIONS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow

@@ -15,7 +15,7 @@ class LearnedTopics:
     """A stage for all rows of a live run: what stands for a topic becomes its name as soon as any connection names it."""
 
     def __init__(self, stood_in: Callable[[FrameRow], str | None]) -> None:
-        """`stood_in` is that of `dissect.capabilities.TopicNames`."""
+        """`stood_in` is that of `dissect.contract.capabilities.TopicNames`."""
         self._stood_in = stood_in
         self._names: dict[str, str] = {}
 

@@ -11,7 +11,7 @@ from pulsarscope.analysis.activity import Activity
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.analysis.tally import ReportRecord, table_records
-from pulsarscope.dissect.capabilities import Course, CourseFold, Lane, LaneFold, LegFold, ReportFold, ReportTable
+from pulsarscope.dissect.contract.capabilities import Course, CourseFold, Lane, LaneFold, LegFold, ReportFold, ReportTable
 
 FIRST_INTERVAL = 1_000_000
 """Nanoseconds of an interval of the time series at first; it grows with the capture."""

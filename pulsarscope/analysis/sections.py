@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.analysis.tally import ReportRecord, table_records
-from pulsarscope.dissect.capabilities import IntervalFold, LegFold, ReportTable
+from pulsarscope.dissect.contract.capabilities import IntervalFold, LegFold, ReportTable
 from pulsarscope.model.records import FindingRow
 
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import ReportFold
+from pulsarscope.dissect.contract.capabilities import ReportFold
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_ITEMS_MAX, STATISTICS_NAME_MAX_CHARACTERS, STATISTICS_NAMES_MAX

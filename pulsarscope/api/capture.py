@@ -129,7 +129,7 @@ class Capture:
 
         Raises UsageError for none or several of these, or a name of another form.
         """
-        from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS
+        from pulsarscope.dissect.contract.capabilities import FOLLOW_SUBJECTS
         from pulsarscope.filter import FollowFilter
         from pulsarscope.protocols import make_dissectors
 
@@ -168,7 +168,7 @@ class Capture:
         """
         from pulsarscope.analysis.sections import Sections
         from pulsarscope.analysis.statistics import SECTIONS
-        from pulsarscope.dissect.report_tables import report_tables
+        from pulsarscope.dissect.plugins.report_tables import report_tables
         from pulsarscope.protocols import make_dissectors
 
         tables = report_tables(make_dissectors())

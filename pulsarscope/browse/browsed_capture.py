@@ -15,9 +15,9 @@ from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.browse.connections import Connections
 from pulsarscope.browse.frame_store import FrameStore
 from pulsarscope.capture import Block, BlockReader, Blocks, Inputs, Portion
-from pulsarscope.dissect.capabilities import LiveFold, ReportFold, ReportTable
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.report_tables import report_tables
+from pulsarscope.dissect.contract.capabilities import LiveFold, ReportFold, ReportTable
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.plugins.report_tables import report_tables
 from pulsarscope.engine.local import Run
 from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import UsageError

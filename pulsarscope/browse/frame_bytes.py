@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from pulsarscope.dissect.capabilities import SECRET_RANGE
+from pulsarscope.dissect.contract.capabilities import SECRET_RANGE
 from pulsarscope.model.limits import SHOWN_ITEMS_MAX
 from pulsarscope.model.records import RawFrame
 from pulsarscope.output.render.cell_text import escape

@@ -9,7 +9,7 @@ from rich.cells import set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.contract.dissector import Dissector
 from pulsarscope.filter.field_columns import FieldColumns
 from pulsarscope.model.connection_name import connection_label, first_packet
 from pulsarscope.model.flow import SERVER

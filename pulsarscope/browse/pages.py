@@ -15,7 +15,7 @@ from textual.widgets import DataTable, OptionList, Static, TabPane
 from textual.widgets.option_list import Option
 
 from pulsarscope.browse.browsed_capture import Browsed
-from pulsarscope.dissect.topic_names import join_topic_names
+from pulsarscope.dissect.plugins.topic_names import join_topic_names
 from pulsarscope.filter import Filter
 from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.model.frame_name import frame_name

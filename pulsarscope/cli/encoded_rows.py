@@ -11,7 +11,7 @@ import msgspec
 
 from pulsarscope.analysis.counted_once import CountedOnce, Fingerprint, mark_of
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.dissect.legs import AnchorRow
+from pulsarscope.dissect.contract.legs import AnchorRow
 from pulsarscope.model.findings import ERROR, with_hint
 from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import FindingRow

@@ -19,9 +19,9 @@ from pulsarscope.cli.arguments.live_request import LiveRequest
 from pulsarscope.cli.arguments.quantities import has_unit, quantity
 from pulsarscope.cli.late_imports import import_late_modules
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.dissect.capabilities import LiveFold, ReportTable
-from pulsarscope.dissect.report_tables import report_tables
-from pulsarscope.dissect.topic_names import join_topic_names
+from pulsarscope.dissect.contract.capabilities import LiveFold, ReportTable
+from pulsarscope.dissect.plugins.report_tables import report_tables
+from pulsarscope.dissect.plugins.topic_names import join_topic_names
 from pulsarscope.engine import parallel
 from pulsarscope.engine.local import RowBatch, Run, run_blocks
 from pulsarscope.engine.options import Options

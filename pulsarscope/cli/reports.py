@@ -22,7 +22,7 @@ from pulsarscope.cli.growing_input import growing_run
 from pulsarscope.cli.progress import reading_progress
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.dissect.generic_codes import FAILED_CODES
+from pulsarscope.dissect.contract.generic_codes import FAILED_CODES
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.ordered_rows import others
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
@@ -33,7 +33,7 @@ from pulsarscope.output.render.text_report import ReportOptions
 
 if TYPE_CHECKING:
     from pulsarscope.analysis.diagnosis import Diagnosis
-    from pulsarscope.dissect.contract import Dissector
+    from pulsarscope.dissect.contract.dissector import Dissector
     from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun, Prepare
 
@@ -140,7 +140,7 @@ def finish_report(sink: Sink, run: AnyRun) -> int | None:
 
 def report_options(request: CommandRequest, paths: Iterable[str], dissectors: Iterable[Dissector] = ()) -> ReportOptions:
     """Return the options of a text report about the captures at `paths`, with short names of topics as the dissectors have them."""
-    from pulsarscope.dissect.topic_names import join_topic_names
+    from pulsarscope.dissect.plugins.topic_names import join_topic_names
 
     stream = sys.stdout if request.out in (None, "-") else None
     return ReportOptions(

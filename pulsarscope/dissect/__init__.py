@@ -5,7 +5,7 @@ Knows no particular protocol.
 
 from __future__ import annotations
 
-from pulsarscope.dissect.capabilities import (
+from pulsarscope.dissect.contract.capabilities import (
     BoundedFold,
     Course,
     CourseFold,
@@ -25,15 +25,15 @@ from pulsarscope.dissect.capabilities import (
     TopicNames,
     Vocabulary,
 )
-from pulsarscope.dissect.contract import Candidate, Dissector, Framing
-from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.events import Event, Exchange, LaterMessages, MessageEntry, Remark, SingleMessage, message_row
-from pulsarscope.dissect.exchange import Request, Response, request_of, response_of
-from pulsarscope.dissect.frame_size import FrameSize
-from pulsarscope.dissect.frame_splitter import Frame, FrameSplitter
-from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
+from pulsarscope.dissect.contract.dissector import Candidate, Dissector, Framing
+from pulsarscope.dissect.contract.dissector_rules import Rules
+from pulsarscope.dissect.contract.events import Event, Exchange, LaterMessages, MessageEntry, Remark, SingleMessage, message_row
+from pulsarscope.dissect.contract.exchange import Request, Response, request_of, response_of
+from pulsarscope.dissect.contract.frame_size import FrameSize
+from pulsarscope.dissect.contract.frames import MALFORMED, OK, TRUNCATED, Decoded
+from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.session import Session, SessionContext, SessionFrames
+from pulsarscope.dissect.framing.frame_splitter import Frame, FrameSplitter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code
 from pulsarscope.model.records import Checksum

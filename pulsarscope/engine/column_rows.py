@@ -7,9 +7,9 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pulsarscope.dissect.column_batch import ColumnBatch
-from pulsarscope.dissect.frames import KeptBytes
-from pulsarscope.dissect.legs import ANCHOR
+from pulsarscope.dissect.contract.frames import KeptBytes
+from pulsarscope.dissect.contract.legs import ANCHOR
+from pulsarscope.dissect.framing.column_batch import ColumnBatch
 from pulsarscope.engine.ordering import PackedKeys, RowKey, Step, orders_of, spread
 from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.platform import load_native

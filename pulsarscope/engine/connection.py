@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import astuple
 
-from pulsarscope.dissect.column_batch import ColumnBatch
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.conversation import Conversation
-from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
-from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED
-from pulsarscope.dissect.isolation import Failure, failure
-from pulsarscope.dissect.legs import ANCHOR
-from pulsarscope.dissect.session import SessionContext, SessionSettings
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.contract.frames import FrameBatch, KeptBytes, Origin
+from pulsarscope.dissect.contract.generic_codes import DISSECTOR_FAILED
+from pulsarscope.dissect.contract.legs import ANCHOR
+from pulsarscope.dissect.contract.session import SessionContext, SessionSettings
+from pulsarscope.dissect.framing.column_batch import ColumnBatch
+from pulsarscope.dissect.framing.conversation import Conversation
+from pulsarscope.dissect.plugins.isolation import Failure, failure
 from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.engine.transport import Transport, is_plain, upgrades_of
 from pulsarscope.inputs.key_logs import Secrets

@@ -9,12 +9,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.generic_codes import GENERIC_CODES, RULE_FAILED
-from pulsarscope.dissect.isolation import failure
-from pulsarscope.dissect.legs import ANCHOR
-from pulsarscope.dissect.rules import (
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.contract.dissector_rules import Rules
+from pulsarscope.dissect.contract.generic_codes import GENERIC_CODES, RULE_FAILED
+from pulsarscope.dissect.contract.legs import ANCHOR
+from pulsarscope.dissect.contract.rules import (
     BatchHandler,
     ConnectionRule,
     Fact,
@@ -29,6 +28,7 @@ from pulsarscope.dissect.rules import (
     Where,
     where_of,
 )
+from pulsarscope.dissect.plugins.isolation import failure
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import COPIED, LOSS_CODES, ONE_SIDED, Finding
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, Row
@@ -226,7 +226,7 @@ class RuleOutput(Protocol):
 
 
 class ConnectionRules:
-    """The rules of one connection, and their `dissect.rules.RuleContext`."""
+    """The rules of one connection, and their `dissect.contract.rules.RuleContext`."""
 
     __slots__ = (
         "_at",

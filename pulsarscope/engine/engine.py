@@ -14,10 +14,10 @@ from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.capture import Block, Inputs
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.legs import ANCHOR, AnchorRow
-from pulsarscope.dissect.registry import finding_codes, payload_decoders
-from pulsarscope.dissect.session import SessionSettings
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.contract.legs import ANCHOR, AnchorRow
+from pulsarscope.dissect.contract.session import SessionSettings
+from pulsarscope.dissect.plugins.registry import finding_codes, payload_decoders
 from pulsarscope.engine.column_rows import opens_messages, ordered_rows_type, steps_in_rows
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options

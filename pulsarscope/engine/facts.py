@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple, cast
 
-from pulsarscope.dissect.legs import AnchorRow, LegTable
-from pulsarscope.dissect.rules import OUTER, Fact, ReportFinding, UndecidedFacts, Where
+from pulsarscope.dissect.contract.legs import AnchorRow, LegTable
+from pulsarscope.dissect.contract.rules import OUTER, Fact, ReportFinding, UndecidedFacts, Where
 from pulsarscope.engine.ordering import RowKey
 from pulsarscope.engine.packed_facts import (
     PENDING_BYTES,

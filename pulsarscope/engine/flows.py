@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from pulsarscope.capture import Block, Inputs
-from pulsarscope.dissect.legs import ANCHOR, INNER, JOINED
-from pulsarscope.dissect.rules import Fact, RuleFact
+from pulsarscope.dissect.contract.legs import ANCHOR, INNER, JOINED
+from pulsarscope.dissect.contract.rules import Fact, RuleFact
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.facts import Facts
 from pulsarscope.engine.options import Options

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
-from pulsarscope.dissect.events import LaterMessages, MessageEntry, SingleMessage
-from pulsarscope.dissect.payload_forms import payload_text
+from pulsarscope.dissect.contract.events import LaterMessages, MessageEntry, SingleMessage
+from pulsarscope.dissect.contract.payload_forms import payload_text
 from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import EntryMessages, MessageRow, RowList, row_type

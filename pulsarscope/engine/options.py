@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from pulsarscope.capture.file_list import SOURCE_BY_INTERFACE
-from pulsarscope.dissect.capabilities import GivenSchema
-from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.contract.capabilities import GivenSchema
+from pulsarscope.dissect.contract.dissector import Dissector
 from pulsarscope.inputs.key_logs import KeyLogs
 from pulsarscope.inputs.private_keys import KeyFile
 from pulsarscope.model.records import ALL, JourneyRow
@@ -51,7 +51,7 @@ class Options(msgspec.Struct, frozen=True):
     rules: bool = False
     """Run the rules of the dissectors: their findings come among the others."""
     anchors: bool = False
-    """Hand on the rows of anchors, by which legs of paths are found (`dissect.legs`)."""
+    """Hand on the rows of anchors, by which legs of paths are found (`dissect.contract.legs`)."""
     live: bool = False
     """Packets come as they happen: rules report as soon as they can, and idle or closed connections are let go."""
     ports: frozenset[int] = frozenset()

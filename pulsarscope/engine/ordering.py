@@ -8,7 +8,7 @@ from itertools import count, repeat
 from operator import itemgetter
 from typing import Any
 
-from pulsarscope.dissect.frames import FrameBatch
+from pulsarscope.dissect.contract.frames import FrameBatch
 from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.records import RawFrame, Row
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, cast, overload
 
 import msgspec
 
-from pulsarscope.dissect.rules import OUTER, Fact, UndecidedFacts, Where
+from pulsarscope.dissect.contract.rules import OUTER, Fact, UndecidedFacts, Where
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.platform import load_native
 

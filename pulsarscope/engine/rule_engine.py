@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.legs import ANCHOR, AnchorRow
-from pulsarscope.dissect.rules import UNREAD, Fact, KeyRule, PackedFact, ReportFinding, RuleFact, UndecidedFacts, Where, where_of
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.contract.legs import ANCHOR, AnchorRow
+from pulsarscope.dissect.contract.rules import UNREAD, Fact, KeyRule, PackedFact, ReportFinding, RuleFact, UndecidedFacts, Where, where_of
 from pulsarscope.engine.column_rows import OrderedKeys
 from pulsarscope.engine.connection_rules import Calls, ConnectionRules, Order, make_rule_set
 from pulsarscope.engine.expected_findings import ExpectedFindings, Located

@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.column_batch import ColumnBatch
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.events import Event, Exchange, FormNotes, LaterMessages, MessageEntry, Remark, SingleMessage
-from pulsarscope.dissect.exchange import elapsed
-from pulsarscope.dissect.frames import Attachment, FrameBatch, KeptBytes, Note
-from pulsarscope.dissect.isolation import Failure, failure, raising_function
-from pulsarscope.dissect.legs import Anchor, anchor_row
-from pulsarscope.dissect.session import Session, SessionContext, SessionSettings
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.contract.events import Event, Exchange, FormNotes, LaterMessages, MessageEntry, Remark, SingleMessage
+from pulsarscope.dissect.contract.exchange import elapsed
+from pulsarscope.dissect.contract.frames import Attachment, FrameBatch, KeptBytes, Note
+from pulsarscope.dissect.contract.legs import Anchor, anchor_row
+from pulsarscope.dissect.contract.session import Session, SessionContext, SessionSettings
+from pulsarscope.dissect.framing.column_batch import ColumnBatch
+from pulsarscope.dissect.plugins.isolation import Failure, failure, raising_function
 from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.frame_name import frame_name
@@ -288,7 +288,7 @@ class SessionRows:
 
 
 class _ShownFrames:
-    """The frames of a batch, as `dissect.session.SessionFrames`."""
+    """The frames of a batch, as `dissect.contract.session.SessionFrames`."""
 
     __slots__ = ("notes", "payload", "raw", "walk")
 

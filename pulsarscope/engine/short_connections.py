@@ -12,8 +12,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from pulsarscope.dissect.column_batch import ColumnBatch
-from pulsarscope.dissect.legs import ANCHOR, AnchorRow
+from pulsarscope.dissect.contract.legs import ANCHOR, AnchorRow
+from pulsarscope.dissect.framing.column_batch import ColumnBatch
 from pulsarscope.engine.connection import nothing_left
 from pulsarscope.engine.plain_connection import PlainConnection, PlainEnd, ended_timeline
 from pulsarscope.model.flow import CLIENT, FILE_SHIFT, SERVER
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pulsarscope.capture import Block, Inputs, Segment
-    from pulsarscope.dissect.contract import Dissector
+    from pulsarscope.dissect.contract.dissector import Dissector
     from pulsarscope.engine.timelines import Timelines
     from pulsarscope.tcp import Assembler
     from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from pulsarscope.capture import Inputs
-from pulsarscope.dissect.column_batch import ColumnBatch
-from pulsarscope.dissect.frames import FrameBatch
+from pulsarscope.dissect.contract.frames import FrameBatch
+from pulsarscope.dissect.framing.column_batch import ColumnBatch
 from pulsarscope.engine.column_rows import OrderedKeys, have_many_messages, ordered_rows_type, rows_in_columns, steps_in_rows
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.expected_findings import Located

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pulsarscope.dissect.foreign import proxy_header
-from pulsarscope.dissect.isolation import contained, of_type
+from pulsarscope.dissect.framing.foreign import proxy_header
+from pulsarscope.dissect.plugins.isolation import contained, of_type
 from pulsarscope.tcp.pieces import Data, Item, at_moment
 
 if TYPE_CHECKING:
-    from pulsarscope.dissect.contract import Dissector
+    from pulsarscope.dissect.contract.dissector import Dissector
     from pulsarscope.inputs.key_logs import Secrets
     from pulsarscope.tls.connection import TlsConnection
 

@@ -7,9 +7,9 @@ from itertools import chain
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import FieldType, Vocabulary
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.registry import finding_codes, vocabularies
+from pulsarscope.dissect.contract.capabilities import FieldType, Vocabulary
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.plugins.registry import finding_codes, vocabularies
 from pulsarscope.model.findings import LAYERS, SEVERITIES, Code
 from pulsarscope.model.records import ROWS, Column, columns
 

@@ -8,10 +8,10 @@ from functools import partial
 from itertools import islice
 from typing import Any, cast
 
-from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS, FollowTest, MessageTest
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.isolation import PluginWarning, contained, failure
-from pulsarscope.dissect.topic_names import join_topic_names
+from pulsarscope.dissect.contract.capabilities import FOLLOW_SUBJECTS, FollowTest, MessageTest
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.plugins.isolation import PluginWarning, contained, failure
+from pulsarscope.dissect.plugins.topic_names import join_topic_names
 from pulsarscope.filter.follow_subject import Subject
 from pulsarscope.filter.selection import INPUT_LAYER, Filter, Timed
 from pulsarscope.model.bounded_tables import drop_oldest, remember

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from pulsarscope.dissect.capabilities import FollowTest, TopicNames
+from pulsarscope.dissect.contract.capabilities import FollowTest, TopicNames
 from pulsarscope.model.connection_name import connection_label, connection_name
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX

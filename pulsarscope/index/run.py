@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from pulsarscope.capture import Inputs
-from pulsarscope.dissect.generic_codes import RULE_FAILED
-from pulsarscope.dissect.registry import finding_codes
+from pulsarscope.dissect.contract.generic_codes import RULE_FAILED
+from pulsarscope.dissect.plugins.registry import finding_codes
 from pulsarscope.engine.local import SelectedPackets
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.row_batch import RowBatch, Totals

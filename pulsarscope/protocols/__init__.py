@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pulsarscope.dissect import registry
-from pulsarscope.dissect.capabilities import ReadNames, ReadSchema
-from pulsarscope.dissect.contract import Dissector
+from pulsarscope.dissect.contract.capabilities import ReadNames, ReadSchema
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.plugins import registry
 from pulsarscope.model.thresholds import checked_thresholds
 from pulsarscope.protocols.bookkeeper.dissector import BookkeeperDissector
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector

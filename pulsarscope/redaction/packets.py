@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 from pulsarscope.analysis.redacted_streams import RedactedStreams
-from pulsarscope.dissect.capabilities import Redact
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.foreign import masked_proxy_header
-from pulsarscope.dissect.isolation import contained
+from pulsarscope.dissect.contract.capabilities import Redact
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.framing.foreign import masked_proxy_header
+from pulsarscope.dissect.plugins.isolation import contained
 from pulsarscope.engine.local import PacketBatch
 from pulsarscope.engine.row_batch import RowBatch
 from pulsarscope.model.errors import OutputError

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from pulsarscope.dissect import Dissector
-from pulsarscope.dissect.isolation import raising_line
+from pulsarscope.dissect.plugins.isolation import raising_line
 from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_frame, check_names, check_splitting
 from pulsarscope.testing.row_properties import check_rows
 

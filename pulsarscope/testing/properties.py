@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pulsarscope.dissect import Dissector, FrameSplitter
-from pulsarscope.dissect.capabilities import FAMILIES, FOLLOW_SUBJECTS
-from pulsarscope.dissect.generic_codes import GENERIC_CODES
-from pulsarscope.dissect.vocabulary_check import check_vocabulary
+from pulsarscope.dissect.contract.capabilities import FAMILIES, FOLLOW_SUBJECTS
+from pulsarscope.dissect.contract.generic_codes import GENERIC_CODES
+from pulsarscope.dissect.plugins.vocabulary_check import check_vocabulary
 from pulsarscope.model.flow import CLIENT, SERVER
 
 PLENTY = 1 << 30

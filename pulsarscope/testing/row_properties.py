@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pulsarscope.dissect import Dissector, Session, SessionContext
-from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED, RULE_FAILED
-from pulsarscope.dissect.registry import share_stored_readers
+from pulsarscope.dissect.contract.generic_codes import DISSECTOR_FAILED, RULE_FAILED
+from pulsarscope.dissect.plugins.registry import share_stored_readers
 from pulsarscope.engine.local import ALL_RECORDS, Options, run
 from pulsarscope.engine.snapshot import Shared
 from pulsarscope.model.flow import CLIENT, SERVER

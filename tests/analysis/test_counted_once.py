@@ -13,7 +13,7 @@ import pytest
 from pulsarscope.analysis import counted_once as module
 from pulsarscope.analysis.counted_once import QUIET_SECONDS, CountedOnce, mark_of
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
-from pulsarscope.dissect.legs import AnchorRow
+from pulsarscope.dissect.contract.legs import AnchorRow
 from pulsarscope.engine import parallel
 from pulsarscope.model.limits import HELD_ROWS_MAX
 from pulsarscope.model.ordered_rows import split

@@ -7,7 +7,7 @@ import pytest
 
 from pulsarscope.analysis import known_issues
 from pulsarscope.analysis.diagnosis import Diagnosis
-from pulsarscope.dissect.known_issues import KnownIssue, KnownIssues
+from pulsarscope.dissect.contract.known_issues import KnownIssue, KnownIssues
 from pulsarscope.model.findings import WARNING, Code, table
 from tests.scenarios import rows
 

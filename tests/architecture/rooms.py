@@ -89,7 +89,18 @@ ROOMS = {
 """By name, in the order in which bytes travel; a room imports only rooms to its left."""
 
 
+FOLDERS = {
+    "dissect": ["blanking", "contract", "plugins", "framing"],
+    "protocols/pulsar/rules": ["exchanges", "connections", "sends", "subscriptions", "consumers"],
+    "spark": ["sessions", "files", "rows", "checkpoints", "tasks", "data_source", "jobs"],
+}
+"""The folders of large rooms; a folder imports none to its right."""
+
+
 def table() -> str:
-    """The rooms as a table in Markdown."""
+    """The rooms, and the folders in order, as tables in Markdown."""
+    folders = [f"| `{room}/` | {', '.join(f'`{folder}`' for folder in names)} |" for room, names in FOLDERS.items()]
     rows = [f"| `{name}/` | {room.knows} | {room.never} |" for name, room in ROOMS.items() if room.knows]
-    return "\n".join(["| room | what it knows | what it never knows |", "|---|---|---|", *rows])
+    rooms = "\n".join(["| room | what it knows | what it never knows |", "|---|---|---|", *rows])
+    order = "\n".join(["| folder | its folders, each of which imports none to its right |", "|---|---|", *folders])
+    return f"{rooms}\n\n{order}"

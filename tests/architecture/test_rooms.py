@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from pulsarscope.protocols import make_dissectors
 from tests.architecture.modules import SOURCES, imports, name_of, nodes_of, room_of, texts_of
-from tests.architecture.rooms import ROOMS, table
+from tests.architecture.rooms import FOLDERS, ROOMS, table
 from tests.places import DOCS, PACKAGE
 
 CORE = {"model", "capture", "tcp", "tls", "dissect", "protocols", "analysis", "filter"}
@@ -65,8 +67,6 @@ HEAVY_ON_USE = {
 COMMANDS = {command for dissector in make_dissectors() for command in dissector.vocabulary.commands} - {"ERROR"}
 """Of all protocols. A name that ends with ERROR is a refusal in any of them, to the eye."""
 
-OF_PULSAR = "pulsarscope.protocols.pulsar.rules"
-
 CORE_SOURCES = [path for path in SOURCES if room_of(name_of(path)) in CORE]
 OUTSIDE_PROTOCOLS = [path for path in SOURCES if "protocols" not in path.parts]
 
@@ -98,17 +98,18 @@ def test_no_modules_import_each_other() -> None:
     TopologicalSorter({name_of(path): imported(path) for path in SOURCES}).prepare()  # raises CycleError, which names the modules
 
 
-def test_a_folder_of_rules_imports_only_those_before_it() -> None:
-    folders = ["exchanges", "connections", "sends", "subscriptions", "consumers"]
+@pytest.mark.parametrize(("room", "folders"), FOLDERS.items())
+def test_a_folder_imports_only_those_before_it(room: str, folders: list[str]) -> None:
+    root = f"pulsarscope.{room.replace('/', '.')}"
 
     def late(path: Path) -> set[str]:
         place = path.parent.name
         later = folders[folders.index(place) + 1 :] if place in folders else []
-        return {name for name in imports(path) if any(name.startswith(f"{OF_PULSAR}.{folder}.") for folder in later)}
+        return {name for name in imports(path) if any(name.startswith(f"{root}.{folder}.") for folder in later)}
 
-    rules = [path for path in SOURCES if path.is_relative_to(PACKAGE / "protocols" / "pulsar" / "rules")]
-    assert {path.parent.name for path in rules} == {"rules", *folders}
-    assert breaches(late, rules) == {}
+    modules = [path for path in SOURCES if path.is_relative_to(PACKAGE / room)]
+    assert {path.parent.name for path in modules} == {room.rpartition("/")[2], *folders}
+    assert breaches(late, modules) == {}
 
 
 def test_the_documentation_has_the_rooms() -> None:

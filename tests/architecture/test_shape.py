@@ -27,7 +27,7 @@ OF_THE_WHOLE = {
     "tests/broker/test_cluster.py",
     "tests/broker/test_live_messages.py",
     "tests/broker/test_pytest.py",
-    "tests/dissect/test_payload_decoders.py",
+    "tests/dissect/plugins/test_payload_decoders.py",
     "tests/live/test_days.py",
     "tests/live/test_losses.py",
     "tests/docs/test_site.py",

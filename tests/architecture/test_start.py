@@ -35,7 +35,7 @@ LATE = {
     "random",
     "tempfile",
     "pulsarscope.cli.arguments.configured_options",
-    "pulsarscope.dissect.known_issues",
+    "pulsarscope.dissect.contract.known_issues",
     "pulsarscope.engine.rule_engine",
     "pulsarscope.engine.snapshot",
     "pulsarscope.filter",

@@ -16,7 +16,7 @@ import cramjam
 import pytest
 import zstandard
 
-from pulsarscope.dissect import pairing
+from pulsarscope.dissect.contract import pairing
 from tests.scenarios import Conversation, Single, batch, command_frame, compress, message_metadata, payload_frame
 from tests.scenarios.bad_inputs.cases import (
     CONNECT,

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from docs.make_findings import PAGE, BadInput, all_codes, bad_inputs, page
 from pulsarscope.cli.arguments.application import app
-from pulsarscope.dissect.finding_catalogue import FindingEntry
+from pulsarscope.dissect.plugins.finding_catalogue import FindingEntry
 from pulsarscope.model.findings import LIVE_CODES
 from tests.docs import (
     test_bad_inputs_container,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pulsarscope.capture import BlockReader
-from pulsarscope.dissect.frames import KeptBytes
-from pulsarscope.dissect.session import SessionSettings
+from pulsarscope.dissect.contract.frames import KeptBytes
+from pulsarscope.dissect.contract.session import SessionSettings
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.inputs.key_logs import Secrets
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, join_codes

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handler, Handlers, KeyRule, RuleContext, RuleFact, Where, where_of
+from pulsarscope.dissect.contract.dissector_rules import Rules
+from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handler, Handlers, KeyRule, RuleContext, RuleFact, Where, where_of
 from pulsarscope.engine import connection_rules, rule_engine
 from pulsarscope.engine.connection_rules import SEQUENCE_ROWS_MAX, make_rule_set
 from pulsarscope.engine.local import run

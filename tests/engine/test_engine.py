@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from pulsarscope.capture import BlockReader, expand_inputs
-from pulsarscope.dissect.rules import RuleFact
+from pulsarscope.dissect.contract.rules import RuleFact
 from pulsarscope.engine import options, resting
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import pytest
 
-from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.dissector_rules import Rules
+from pulsarscope.dissect.contract.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.engine.expected_findings import ExpectedFindings, Located
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel import run

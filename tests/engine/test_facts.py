@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from pulsarscope.dissect.rules import Fact, ReportFinding, UndecidedFacts, Where
+from pulsarscope.dissect.contract.rules import Fact, ReportFinding, UndecidedFacts, Where
 from pulsarscope.engine import facts as module
 from pulsarscope.engine import packed_facts
 from pulsarscope.engine.facts import QUIET_NANOSECONDS, EvaluatedKeys, FactRule, Facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from pulsarscope.dissect.events import LaterMessages, MessageEntry, SingleMessage
+from pulsarscope.dissect.contract.events import LaterMessages, MessageEntry, SingleMessage
 from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import MessageRow, RowList

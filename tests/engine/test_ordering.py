@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.column_batch import ColumnBatch
-from pulsarscope.dissect.frames import FrameBatch
+from pulsarscope.dissect.contract.frames import FrameBatch
+from pulsarscope.dissect.framing.column_batch import ColumnBatch
 from pulsarscope.engine.ordering import in_order, in_stretches, orders_of, spread
 from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.records import FindingRow, FrameRow

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.rules import Fact, Where
+from pulsarscope.dissect.contract.rules import Fact, Where
 from pulsarscope.engine import packed_facts as module
 from pulsarscope.engine.packed_facts import PendingFacts, collected, first_and_last, pack, place_of, stretches, unpack
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.dissector_rules import Rules
+from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.engine import facts
 from pulsarscope.engine.column_rows import OrderedKeys
 from pulsarscope.engine.ordering import REPORTED, RowKey

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import pulsarscope as ps
-from pulsarscope.dissect.legs import AnchorRow
+from pulsarscope.dissect.contract.legs import AnchorRow
 from pulsarscope.engine import timelines
 from pulsarscope.engine.connection import Timeline
 from pulsarscope.engine.parallel import run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.dissect.rules import Fact, Where
+from pulsarscope.dissect.contract.rules import Fact, Where
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import FindingRow
 from pulsarscope.model.thresholds import Thresholds

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.dissect.capabilities import FieldType, Vocabulary
+from pulsarscope.dissect.contract.capabilities import FieldType, Vocabulary
 from pulsarscope.filter.fields import Catalogue
 from pulsarscope.model.findings import Code
 from pulsarscope.model.records import ROWS, columns

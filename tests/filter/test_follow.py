@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.isolation import PluginWarning
+from pulsarscope.dissect.plugins.isolation import PluginWarning
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel import run
 from pulsarscope.filter import FollowFilter

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import pulsarscope as ps
 from pulsarscope.cli.arguments.application import app
-from pulsarscope.dissect.capabilities import GivenSchema
+from pulsarscope.dissect.contract.capabilities import GivenSchema
 from pulsarscope.inputs import given_files
 from pulsarscope.inputs.given_files import given_names, given_schemas
 from pulsarscope.model.errors import UsageError

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pulsarscope.dissect.capabilities import Stored
-from pulsarscope.dissect.registry import finding_codes, read_registries
+from pulsarscope.dissect.contract.capabilities import Stored
+from pulsarscope.dissect.plugins.registry import finding_codes, read_registries
 from pulsarscope.inputs.zookeeper import Node
 from pulsarscope.model.errors import UsageError
 from pulsarscope.protocols import make_dissectors

@@ -17,11 +17,11 @@ from unittest.mock import patch
 import msgspec
 
 from pulsarscope.capture import reader as capture_reader
-from pulsarscope.dissect.column_batch import ColumnBatch
-from pulsarscope.dissect.compiled_splitter import CompiledSplitter
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frames import FrameBatch, KeptBytes
-from pulsarscope.dissect.splitter import StreamSplitter
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.contract.frames import FrameBatch, KeptBytes
+from pulsarscope.dissect.framing.column_batch import ColumnBatch
+from pulsarscope.dissect.framing.compiled_splitter import CompiledSplitter
+from pulsarscope.dissect.framing.splitter import StreamSplitter
 from pulsarscope.engine import rule_engine
 from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.parallel import run

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from typing_extensions import Self
 
-from pulsarscope.dissect.capabilities import GivenSchema, PayloadDecoder
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.frames import FrameBatch, KeptBytes, Origin
-from pulsarscope.dissect.session import SessionContext, SessionSettings
-from pulsarscope.dissect.splitter import StreamSplitter
+from pulsarscope.dissect.contract.capabilities import GivenSchema, PayloadDecoder
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.contract.dissector_rules import Rules
+from pulsarscope.dissect.contract.frames import FrameBatch, KeptBytes, Origin
+from pulsarscope.dissect.contract.session import SessionContext, SessionSettings
+from pulsarscope.dissect.framing.splitter import StreamSplitter
 from pulsarscope.engine.row_batch import Closed
 from pulsarscope.engine.rule_engine import RuleEngine
 from pulsarscope.engine.session_rows import SessionRows

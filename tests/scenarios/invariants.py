@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope import cli
-from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED, RULE_FAILED
+from pulsarscope.dissect.contract.generic_codes import DISSECTOR_FAILED, RULE_FAILED
 from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.parallel import run
 from pulsarscope.model.errors import CaptureError

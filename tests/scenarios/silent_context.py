@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pulsarscope.dissect.rules import Where
+from pulsarscope.dissect.contract.rules import Where
 from pulsarscope.model.thresholds import Thresholds
 
 

@@ -8,8 +8,8 @@ from random import Random
 
 import msgspec
 
-from pulsarscope.dissect.frames import Attachment, FrameBatch, Note
-from pulsarscope.dissect.splitter import StreamSplitter
+from pulsarscope.dissect.contract.frames import Attachment, FrameBatch, Note
+from pulsarscope.dissect.framing.splitter import StreamSplitter
 from pulsarscope.model.records import FrameRow
 from pulsarscope.tcp.pieces import HOLE, Data, Gap, Item, Piece
 from tests.scenarios.chance import damaged

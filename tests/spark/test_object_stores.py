@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from pulsarscope.capture import Inputs, expand_inputs
-from pulsarscope.dissect.rules import Fact, Where
+from pulsarscope.dissect.contract.rules import Fact, Where
 from pulsarscope.engine.flows import fact_rules
 from pulsarscope.spark.checkpoints.checkpoint import Checkpoint, Commit
 from pulsarscope.spark.checkpoints.fact_slices import facts_of, read_slice, written

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from pulsarscope.dissect.capabilities import Vocabulary
-from pulsarscope.dissect.contract import Candidate, Dissector
-from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.events import Event
-from pulsarscope.dissect.frames import Decoded
-from pulsarscope.dissect.rules import ConnectionRule, Handlers
-from pulsarscope.dissect.session import SessionContext, SessionFrames
+from pulsarscope.dissect.contract.capabilities import Vocabulary
+from pulsarscope.dissect.contract.dissector import Candidate, Dissector
+from pulsarscope.dissect.contract.dissector_rules import Rules
+from pulsarscope.dissect.contract.events import Event
+from pulsarscope.dissect.contract.frames import Decoded
+from pulsarscope.dissect.contract.rules import ConnectionRule, Handlers
+from pulsarscope.dissect.contract.session import SessionContext, SessionFrames
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.testing import check_account, check_splitting, damaged, fuzz, streams

@@ -1,4 +1,4 @@
-//! Anchors that wait for those of other legs, as `dissect.legs.WaitingAnchors` keeps them.
+//! Anchors that wait for those of other legs, as `dissect.contract.legs.WaitingAnchors` keeps them.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::take;

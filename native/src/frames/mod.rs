@@ -80,7 +80,7 @@ pub struct Origin {
     pub of_exchanges: OnceLock<(Padded, Padded)>,
 }
 
-/// Frames of one connection, or of several short ones: the columns that `dissect.frames.FrameBatch` has as rows.
+/// Frames of one connection, or of several short ones: the columns that `dissect.contract.frames.FrameBatch` has as rows.
 #[pyclass(module = "pulsarscope_native")]
 pub struct Frames {
     pub reader: Py<Reader>,

@@ -35,7 +35,7 @@ pub struct Delivered {
     published: i64,
 }
 
-/// MESSAGEs of one connection, with the interface that rules have of them (`dissect.rules.ConnectionRule.columns`).
+/// MESSAGEs of one connection, with the interface that rules have of them (`dissect.contract.rules.ConnectionRule.columns`).
 #[pyclass(frozen, extends = ChosenFrames, module = "pulsarscope_native")]
 pub struct Deliveries {
     groups: Vec<Py<Delivered>>,

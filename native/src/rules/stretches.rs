@@ -129,7 +129,7 @@ struct Receipt {
     time: i64,
 }
 
-/// SENDs and receipts of one connection, with the interface that rules have of them (`dissect.rules.ConnectionRule.columns`).
+/// SENDs and receipts of one connection, with the interface that rules have of them (`dissect.contract.rules.ConnectionRule.columns`).
 #[pyclass(frozen, extends = ChosenFrames, module = "pulsarscope_native")]
 pub struct Stretch {
     groups: Vec<Py<Published>>,

@@ -143,7 +143,7 @@ impl Anchor {
         Anchor { place, ..self }
     }
 
-    /// Return its row, a tuple of this type, as `dissect.legs.anchor_row` makes it.
+    /// Return its row, a tuple of this type, as `dissect.contract.legs.anchor_row` makes it.
     pub fn row<'py>(&self, of_type: &Bound<'py, PyAny>, frames: &Frames, [client, server]: &[String; 2]) -> PyResult<Bound<'py, PyAny>> {
         let py = of_type.py();
         let Some(Entry::Frame(frame)) = frames.entries.get(self.place) else { return Err(changed()) };

@@ -23,7 +23,7 @@ from pulsarscope.model.ordered_rows import others
 from pulsarscope.output.export.sections import report_bytes
 
 if TYPE_CHECKING:
-    from pulsarscope.dissect.contract import Dissector
+    from pulsarscope.dissect.contract.dissector import Dissector
     from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun
 
@@ -92,7 +92,7 @@ def compare(request: CompareRequest) -> int:
 
 def _page(comparison: Comparison, request: CompareRequest, dissectors: Iterable[Dissector]) -> bytes:
     from pulsarscope import __version__  # the package loads this module on its own
-    from pulsarscope.dissect.topic_names import join_topic_names  # for a page only
+    from pulsarscope.dissect.plugins.topic_names import join_topic_names  # for a page only
     from pulsarscope.output.html.comparison import comparison_page
     from pulsarscope.output.html.report import PageOptions
 

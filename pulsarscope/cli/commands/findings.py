@@ -38,7 +38,7 @@ def findings(request: FindingsRequest) -> int:
 
 
 def _write_findings(request: FindingsRequest, output: CommandOutput) -> int:
-    from pulsarscope.dissect.finding_catalogue import finding_entries
+    from pulsarscope.dissect.plugins.finding_catalogue import finding_entries
     from pulsarscope.output.render.finding_catalogue import catalogue_text, entry_text
     from pulsarscope.protocols import make_dissectors
 

@@ -24,7 +24,7 @@ from pulsarscope.cli.arguments.options import (
     TimeOption,
 )
 from pulsarscope.cli.run_command import run_command
-from pulsarscope.dissect.capabilities import FOLLOW_SUBJECTS
+from pulsarscope.dissect.contract.capabilities import FOLLOW_SUBJECTS
 from pulsarscope.model.errors import UsageError
 
 

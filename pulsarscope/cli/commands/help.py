@@ -81,7 +81,7 @@ def _write_page(request: HelpRequest, output: CommandOutput) -> int:
 
 
 def _elsewhere(topic: str) -> str:
-    from pulsarscope.dissect.finding_catalogue import finding_entries
+    from pulsarscope.dissect.plugins.finding_catalogue import finding_entries
     from pulsarscope.protocols import make_dissectors
 
     if topic in finding_entries(make_dissectors()):

@@ -256,7 +256,7 @@ def _screen(top: Top, request: LiveRequest) -> Screen:
 def _check_options(request: LiveRequest) -> Trigger | None:
     """Return the trigger, if any. Raises UsageError for an unknown finding code, and for options that require or exclude one another."""
     from pulsarscope.cli.live_capture import Trigger
-    from pulsarscope.dissect.registry import finding_codes
+    from pulsarscope.dissect.plugins.registry import finding_codes
     from pulsarscope.live.sources_by_name import is_pipe
     from pulsarscope.protocols import make_dissectors
 

@@ -117,7 +117,7 @@ class ServedCaptures:
 
     def explain(self, code: str) -> Any:
         """Explain a finding by its code: what it means, what to try, and the limits that decide it."""
-        from pulsarscope.dissect.finding_catalogue import finding_entries
+        from pulsarscope.dissect.plugins.finding_catalogue import finding_entries
         from pulsarscope.protocols import make_dissectors
 
         known = finding_entries(make_dissectors())

@@ -54,7 +54,7 @@ def registry(request: RegistryRequest) -> int:
 
 def _write_registry(request: RegistryRequest, output: CommandOutput) -> int:
     from pulsarscope.capture.formats.compression import ReadProgress, decompressed
-    from pulsarscope.dissect.registry import read_registries
+    from pulsarscope.dissect.plugins.registry import read_registries
     from pulsarscope.protocols import make_dissectors
 
     def decompress(chunks: Iterator[bytes]) -> tuple[Iterator[bytes], ReadProgress]:

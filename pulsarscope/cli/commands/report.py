@@ -17,7 +17,7 @@ from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, diagnosis_of, read_all, run_options
-from pulsarscope.dissect.report_tables import report_tables
+from pulsarscope.dissect.plugins.report_tables import report_tables
 from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
 from pulsarscope.protocols import make_dissectors
@@ -67,7 +67,7 @@ def report(request: ReportPageRequest) -> int:
 
     def run_report(output: CommandOutput) -> int:
         from pulsarscope import __version__  # the package loads this module on its own
-        from pulsarscope.dissect.topic_names import join_topic_names
+        from pulsarscope.dissect.plugins.topic_names import join_topic_names
         from pulsarscope.output.html.report import PageOptions, report_page
 
         row_filter = filter_of(request, COUNTED_KINDS)

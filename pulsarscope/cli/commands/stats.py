@@ -38,7 +38,7 @@ from pulsarscope.cli.reports import (
     report_run,
     run_options,
 )
-from pulsarscope.dissect.report_tables import report_tables
+from pulsarscope.dissect.plugins.report_tables import report_tables
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.units import DURATIONS
 from pulsarscope.output.export.sink import open_sink

@@ -11,7 +11,7 @@ from struct import Struct
 
 from pulsarscope.capture import Block, Segment
 from pulsarscope.capture.block import Blocks
-from pulsarscope.dissect.contract import Dissector, Framing
+from pulsarscope.dissect.contract.dissector import Dissector, Framing
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.tcp import ConnectionEvents, sequence_difference
 

@@ -14,7 +14,7 @@ import msgspec
 from pulsarscope.capture import Block, BlockReader, Inputs
 from pulsarscope.capture.block import Blocks
 from pulsarscope.capture.steps import LiveStep, StepDecoder
-from pulsarscope.dissect.isolation import PluginWarning
+from pulsarscope.dissect.plugins.isolation import PluginWarning
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.local import parts
 from pulsarscope.engine.options import Options

@@ -8,7 +8,7 @@ from typing import Any
 from pulsarscope.analysis.activity import Activity, ActivityMark
 from pulsarscope.analysis.overview import Overview
 from pulsarscope.analysis.tally import ReportRecord
-from pulsarscope.dissect.capabilities import Course
+from pulsarscope.dissect.contract.capabilities import Course
 from pulsarscope.model.bins import Bins
 from pulsarscope.model.connection_name import connection_label
 from pulsarscope.model.flow import CLIENT

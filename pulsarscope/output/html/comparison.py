@@ -7,7 +7,7 @@ from typing import Any
 
 from pulsarscope.analysis.comparison import Comparison
 from pulsarscope.analysis.tally import ReportRecord
-from pulsarscope.dissect.capabilities import ReportColumn
+from pulsarscope.dissect.contract.capabilities import ReportColumn
 from pulsarscope.model.text import duration
 from pulsarscope.output.html.page import page, printable
 from pulsarscope.output.html.report import PageOptions

@@ -11,7 +11,7 @@ import msgspec
 
 from pulsarscope.analysis.overview import Overview
 from pulsarscope.analysis.tally import ReportRecord, completed
-from pulsarscope.dissect.capabilities import Lane, ReportColumn
+from pulsarscope.dissect.contract.capabilities import Lane, ReportColumn
 from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.model.findings import ERROR, SEVERITIES, WARNING
 from pulsarscope.model.limits import ACTIVITY_CONNECTIONS_MAX

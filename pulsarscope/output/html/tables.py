@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pulsarscope.analysis.tally import ReportRecord
-from pulsarscope.dissect.capabilities import ReportColumn
+from pulsarscope.dissect.contract.capabilities import ReportColumn
 from pulsarscope.model.text import duration
 from pulsarscope.output.render.text_report import change_text, rate_text, size_text
 

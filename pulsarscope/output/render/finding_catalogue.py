@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from pulsarscope.dissect.finding_catalogue import FindingEntry
+from pulsarscope.dissect.plugins.finding_catalogue import FindingEntry
 from pulsarscope.model.findings import SEVERITIES
 from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Threshold
 from pulsarscope.output.render.cell_text import escape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from pulsarscope.dissect.capabilities import SECRET_RANGE
+from pulsarscope.dissect.contract.capabilities import SECRET_RANGE
 from pulsarscope.model.limits import SHOWN_ITEMS_MAX
 from pulsarscope.model.records import FrameRow, RawFrame
 from pulsarscope.output.export.sink import Sink

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pulsarscope.analysis.tally import ReportRecord, completed
-from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.dissect.contract.capabilities import ReportColumn, ReportTable
 from pulsarscope.model.text import plural
 from pulsarscope.output.render.cell_text import cell_width, escape
 from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport, rate_text, size_text

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import ACKNOWLEDGE, CONSUME, KEEP_ALIVE, PUBLISH, TRANSACT
+from pulsarscope.dissect.contract.capabilities import ACKNOWLEDGE, CONSUME, KEEP_ALIVE, PUBLISH, TRANSACT
 from pulsarscope.model.findings import ERROR, NOTE, WARNING
 
 RESET = "\x1b[0m"
@@ -25,7 +25,7 @@ class Palette(msgspec.Struct, frozen=True):
     warning: str = ""
     heading: str = ""
     families: Mapping[str, str] = {}
-    """By family of commands (`dissect.capabilities.FAMILIES`)."""
+    """By family of commands (`dissect.contract.capabilities.FAMILIES`)."""
     connections: tuple[str, ...] = ("",)
 
     def connection(self, number: int) -> str:

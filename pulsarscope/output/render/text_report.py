@@ -15,7 +15,7 @@ from pulsarscope.output.render.cell_text import cell_width, clip, clip_middle, e
 from pulsarscope.output.render.style import UNICODE, palette, symbols
 
 if TYPE_CHECKING:
-    from pulsarscope.dissect.capabilities import ReportColumn
+    from pulsarscope.dissect.contract.capabilities import ReportColumn
 
 WIDTH = 100
 """Cells of a line of prose without a terminal."""

@@ -10,7 +10,7 @@ import msgspec
 
 from pulsarscope.analysis.live_traffic import Endpoints, FindingGroup, LiveTraffic, Snapshot
 from pulsarscope.analysis.tally import ReportRecord, Tally
-from pulsarscope.dissect.capabilities import ReportTable
+from pulsarscope.dissect.contract.capabilities import ReportTable
 from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.model.findings import WARNING
 from pulsarscope.model.text import plural

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.analysis.tally import ReportRecord
-from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.dissect.contract.capabilities import ReportColumn, ReportTable
 from pulsarscope.output.render.top_tables import COLUMNS, VIEWS, Columns, columns_with, identity
 
 FILTER_CHARACTERS_MAX = 100

@@ -9,7 +9,7 @@ from typing import Any
 
 from pulsarscope.analysis.live_traffic import FrameLine, Snapshot
 from pulsarscope.analysis.tally import ReportRecord
-from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.dissect.contract.capabilities import ReportColumn, ReportTable
 from pulsarscope.output.render.text_report import TextReport, size_text
 
 COURSE = " ▁▂▃▄▅▆▇█"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pulsarscope.dissect.generic_codes import DISSECTOR_FAILED, GENERIC_CODES
-from pulsarscope.dissect.isolation import Failure, failure
-from pulsarscope.dissect.topic_names import join_topic_names
+from pulsarscope.dissect.contract.generic_codes import DISSECTOR_FAILED, GENERIC_CODES
+from pulsarscope.dissect.plugins.isolation import Failure, failure
+from pulsarscope.dissect.plugins.topic_names import join_topic_names
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.connection_name import connection_label, first_packet, with_labels
 from pulsarscope.model.findings import CAPTURE_CODES, ERROR, NOTE, SEVERITIES, TCP_CODES, TLS_CODES, WARNING

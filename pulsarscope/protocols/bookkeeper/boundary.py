@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from pulsarscope.dissect.contract import Candidate
+from pulsarscope.dissect.contract.dissector import Candidate
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.protocols.bookkeeper.binary import (
     ANSWER,

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pulsarscope.dissect.capabilities import Ranges, Redact, ReportTable
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frames import Decoded
-from pulsarscope.dissect.session import SessionContext
+from pulsarscope.dissect.contract.capabilities import Ranges, Redact, ReportTable
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.contract.frames import Decoded
+from pulsarscope.dissect.contract.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.on_use import on_use
 from pulsarscope.model.records import Checksum, FrameRow

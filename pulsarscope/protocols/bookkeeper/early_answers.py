@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.events import Event, Exchange
-from pulsarscope.dissect.exchange import EARLY_RESPONSES_MAX, Request, Response, is_near, request_of, response_of
-from pulsarscope.dissect.pairing import Pairing
+from pulsarscope.dissect.contract.events import Event, Exchange
+from pulsarscope.dissect.contract.exchange import EARLY_RESPONSES_MAX, Request, Response, is_near, request_of, response_of
+from pulsarscope.dissect.contract.pairing import Pairing
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.bookkeeper.commands import AUTH, READ
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pulsarscope.dissect.capabilities import FollowKinds, FollowTest
+from pulsarscope.dissect.contract.capabilities import FollowKinds, FollowTest
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow
 

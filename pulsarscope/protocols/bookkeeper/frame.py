@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pulsarscope.dissect.capabilities import ReadStored
-from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
+from pulsarscope.dissect.contract.capabilities import ReadStored
+from pulsarscope.dissect.contract.frames import MALFORMED, OK, TRUNCATED, Decoded
 from pulsarscope.protocols.bookkeeper.binary import read_binary
 from pulsarscope.protocols.bookkeeper.body import Body
 from pulsarscope.protocols.bookkeeper.framing import BODY, LENGTH_BYTES

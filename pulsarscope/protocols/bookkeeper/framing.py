@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from pulsarscope.dissect.contract import Framing
+from pulsarscope.dissect.contract.dissector import Framing
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 
 LENGTH_BYTES = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pulsarscope.dissect.capabilities import SECRET_RANGE, Ranges
+from pulsarscope.dissect.contract.capabilities import SECRET_RANGE, Ranges
 from pulsarscope.protocols.bookkeeper.frame import PROTOBUF_TAG, read_body
 from pulsarscope.protocols.bookkeeper.framing import BODY, LENGTH_BYTES
 from pulsarscope.protocols.bookkeeper.ledger_entry import DIGESTS, HEAD, Digest, read_entry

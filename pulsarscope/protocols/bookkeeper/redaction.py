@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from struct import Struct
 
-from pulsarscope.dissect.capabilities import RedactStored
+from pulsarscope.dissect.contract.capabilities import RedactStored
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow
@@ -74,7 +74,7 @@ class BookkeeperRedaction:
         self._stored = stored
 
     def redact(self, row: FrameRow, data: bytes) -> tuple[bytes, bool]:
-        """See `dissect.capabilities.Redact`."""
+        """See `dissect.contract.capabilities.Redact`."""
         out = bytearray(UNREADABLE * len(data))
         out[:BODY] = data[:BODY]
         if len(data) <= BODY:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.rules import OUTER, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.dissector_rules import Rules
+from pulsarscope.dissect.contract.rules import OUTER, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.frame_name import frame_name

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pulsarscope.dissect.contract import MakeStoredOpener, OpenStored
-from pulsarscope.dissect.events import LOAD, STORE, Event, Exchange, Remark
-from pulsarscope.dissect.exchange import answer, response_of
-from pulsarscope.dissect.frames import OK
-from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
+from pulsarscope.dissect.contract.dissector import MakeStoredOpener, OpenStored
+from pulsarscope.dissect.contract.events import LOAD, STORE, Event, Exchange, Remark
+from pulsarscope.dissect.contract.exchange import answer, response_of
+from pulsarscope.dissect.contract.frames import OK
+from pulsarscope.dissect.contract.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, DUMMY, EOK, READ, RESPONSE, pairing_key, response

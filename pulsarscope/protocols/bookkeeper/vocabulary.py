@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.capabilities import FieldType, Vocabulary
+from pulsarscope.dissect.contract.capabilities import FieldType, Vocabulary
 from pulsarscope.protocols.bookkeeper.commands import FLAGS, NAMES, RESPONSE, STATUS_NAMES, response
 from pulsarscope.protocols.bookkeeper.ledger_entry import KINDS
 from pulsarscope.protocols.bookkeeper.protobuf import FLAGS as V3_FLAGS

@@ -14,7 +14,7 @@ from operator import lt
 from struct import Struct
 from zlib import crc32
 
-from pulsarscope.dissect.contract import Candidate
+from pulsarscope.dissect.contract.dissector import Candidate
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_HARD_MAX_BYTES
 from pulsarscope.protocols.kafka07.commands import CODECS, EARLIEST, ERRORS, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS, PRODUCE, REQUESTS

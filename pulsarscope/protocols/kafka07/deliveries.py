@@ -7,8 +7,8 @@ from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, LaterMessages, Remark, SingleMessage, message_row
-from pulsarscope.dissect.frames import OK, Note
+from pulsarscope.dissect.contract.events import DELIVER, PRODUCE, Event, LaterMessages, Remark, SingleMessage, message_row
+from pulsarscope.dissect.contract.frames import OK, Note
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.kafka07.findings import CODES

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pulsarscope.dissect.capabilities import Ranges, Redact
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.session import SessionContext
+from pulsarscope.dissect.contract.capabilities import Ranges, Redact
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.contract.session import SessionContext
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.on_use import on_use
 from pulsarscope.protocols.kafka07.commands import REQUESTS, RESPONSES

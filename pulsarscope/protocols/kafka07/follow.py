@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pulsarscope.dissect.capabilities import FollowKinds
-from pulsarscope.dissect.events import DELIVER
+from pulsarscope.dissect.contract.capabilities import FollowKinds
+from pulsarscope.dissect.contract.events import DELIVER
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX
 from pulsarscope.model.records import MessageRow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded, Note
+from pulsarscope.dissect.contract.frames import MALFORMED, OK, TRUNCATED, Decoded, Note
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.protocols.kafka07.boundary import PROVEN, candidate
 from pulsarscope.protocols.kafka07.commands import PRODUCE, RESPONSE, error_name

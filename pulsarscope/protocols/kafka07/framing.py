@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.contract import Framing
+from pulsarscope.dissect.contract.dissector import Framing
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 
 HEADER_BYTES = 4

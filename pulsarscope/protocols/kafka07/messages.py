@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.inputs.xerial import MAGIC as XERIAL_MAGIC
 from pulsarscope.inputs.xerial import decompress_xerial
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, DECOMPRESSED_MAX_BYTES, MESSAGE_SETS_DEPTH_MAX

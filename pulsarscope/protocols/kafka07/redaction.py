@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from zlib import crc32
 
-from pulsarscope.dissect.blank_content import (
+from pulsarscope.dissect.blanking.blank_content import (
     DISTINCT_BYTES,
     FITTED_MAX_BYTES,
     Area,
@@ -19,7 +19,7 @@ from pulsarscope.dissect.blank_content import (
     lengthened,
     snappy_blocks,
 )
-from pulsarscope.dissect.longer_streams import longer_snappy
+from pulsarscope.dissect.blanking.longer_streams import longer_snappy
 from pulsarscope.inputs.xerial import BLOCK_BYTES, BLOCKS_AT, compress_xerial
 from pulsarscope.inputs.xerial import MAGIC as XERIAL_MAGIC
 from pulsarscope.inputs.xerial import SIZE_BYTES as BLOCK_SIZE_BYTES
@@ -74,7 +74,7 @@ class Kafka07Redaction:
         self._budget = CompressionBudget()
 
     def redact(self, row: FrameRow, data: bytes) -> tuple[bytes, bool]:
-        """See `dissect.capabilities.Redact`."""
+        """See `dissect.contract.capabilities.Redact`."""
         self._kept = True
         self._budget = CompressionBudget(FITTED_MAX_BYTES + FITTED_FACTOR * len(data))
         writer = _Writer(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.protocols.kafka07.commands import FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS, PRODUCE, REQUESTS
 from pulsarscope.protocols.kafka07.cursor import Cursor, ParseError, ShortError
 from pulsarscope.protocols.kafka07.framing import HEADER_BYTES

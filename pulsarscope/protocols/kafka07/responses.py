@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.protocols.kafka07.commands import (
     ERRORS,
     FETCH_RESPONSE,

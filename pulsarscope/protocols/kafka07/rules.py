@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.exchange_thresholds import SLOW_EXCHANGE, UNANSWERED, UNANSWERED_OPEN
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.dissector_rules import Rules
+from pulsarscope.dissect.contract.exchange_thresholds import SLOW_EXCHANGE, UNANSWERED, UNANSWERED_OPEN
+from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import ONE_SIDED, SESSION, join_codes, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.frame_name import frame_name

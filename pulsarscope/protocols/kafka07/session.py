@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, Exchange, FormNotes, Remark
-from pulsarscope.dissect.exchange import EARLY_RESPONSES_MAX, Request, Response, answer, is_near, response_of
-from pulsarscope.dissect.frames import MALFORMED, OK, SKIPPED, SPLITTER_CODES, TRUNCATED, Note
-from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
+from pulsarscope.dissect.contract.events import DELIVER, PRODUCE, Event, Exchange, FormNotes, Remark
+from pulsarscope.dissect.contract.exchange import EARLY_RESPONSES_MAX, Request, Response, answer, is_near, response_of
+from pulsarscope.dissect.contract.frames import MALFORMED, OK, SKIPPED, SPLITTER_CODES, TRUNCATED, Note
+from pulsarscope.dissect.contract.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, OFFSETS_RESPONSE, RESPONSE

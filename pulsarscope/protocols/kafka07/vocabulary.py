@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.capabilities import FieldType, Vocabulary
+from pulsarscope.dissect.contract.capabilities import FieldType, Vocabulary
 from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, CODECS, ERRORS, REQUESTS, RESPONSES
 
 _TOPIC = FieldType("topic", "string", "Name of the topic.")

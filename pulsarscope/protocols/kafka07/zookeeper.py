@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import Registry, Section
+from pulsarscope.dissect.contract.capabilities import Registry, Section
 from pulsarscope.inputs.zookeeper import DumpNote, Node
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)  # 00 is no other name of 0
@@ -37,7 +37,7 @@ class _Partition(NamedTuple):
 
 
 def read_registry(nodes: Sequence[Node]) -> Registry:
-    """See `pulsarscope.dissect.capabilities.ReadRegistry`."""
+    """See `pulsarscope.dissect.contract.capabilities.ReadRegistry`."""
     return _RegistryReader().read(nodes)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pulsarscope.dissect.capabilities import (
+from pulsarscope.dissect.contract.capabilities import (
     Ranges,
     ReadReceipt,
     ReadStored,
@@ -16,9 +16,9 @@ from pulsarscope.dissect.capabilities import (
     TopicNames,
     Vocabulary,
 )
-from pulsarscope.dissect.contract import Candidate, Dissector, Framing, OpenStored
-from pulsarscope.dissect.frames import Decoded
-from pulsarscope.dissect.session import SessionContext, SessionSettings
+from pulsarscope.dissect.contract.dissector import Candidate, Dissector, Framing, OpenStored
+from pulsarscope.dissect.contract.frames import Decoded
+from pulsarscope.dissect.contract.session import SessionContext, SessionSettings
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES
 from pulsarscope.model.on_use import on_use
 from pulsarscope.model.platform import load_native
@@ -34,7 +34,7 @@ from pulsarscope.protocols.pulsar.session.session import PulsarSession
 from pulsarscope.protocols.pulsar.topics import base_topic, short_topic, stood_in
 
 if TYPE_CHECKING:
-    from pulsarscope.dissect.known_issues import KnownIssues
+    from pulsarscope.dissect.contract.known_issues import KnownIssues
     from pulsarscope.model.masked_names import MaskedNames
 
 

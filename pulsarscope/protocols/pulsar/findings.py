@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.generic_codes import GENERIC_CODES
+from pulsarscope.dissect.contract.generic_codes import GENERIC_CODES
 from pulsarscope.model.findings import FRAME, PAYLOAD, SESSION, table
 
 CODES = table(

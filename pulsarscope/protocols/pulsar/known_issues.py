@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 
-from pulsarscope.dissect.known_issues import KnownIssue, KnownIssues, Version, read_table, version
+from pulsarscope.dissect.contract.known_issues import KnownIssue, KnownIssues, Version, read_table, version
 from pulsarscope.model.records import ConnectionRow
 
 PRODUCTS = {

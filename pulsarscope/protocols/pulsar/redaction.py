@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from pulsarscope.dissect.blank_content import (
+from pulsarscope.dissect.blanking.blank_content import (
     DISTINCT_BYTES,
     Area,
     Compress,
@@ -18,7 +18,7 @@ from pulsarscope.dissect.blank_content import (
     lengthened,
     snappy_blocks,
 )
-from pulsarscope.dissect.longer_streams import longer_framed_snappy, longer_zstd
+from pulsarscope.dissect.blanking.longer_streams import longer_framed_snappy, longer_zstd
 from pulsarscope.model.limits import DECOMPRESSED_MAX_BYTES
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow

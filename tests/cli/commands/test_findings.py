@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from pulsarscope.cli.arguments.application import app
 from pulsarscope.cli.commands.findings import LayerName, SeverityName
-from pulsarscope.dissect.finding_catalogue import finding_entries
+from pulsarscope.dissect.plugins.finding_catalogue import finding_entries
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import LAYERS, SEVERITIES
 from pulsarscope.model.thresholds import VERDICT_THRESHOLDS

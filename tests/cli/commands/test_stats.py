@@ -171,7 +171,7 @@ def test_rows_beyond_a_full_table_are_counted(captures: Path, capsys: Captured, 
     path, by = captures / "stuck-consumer.pcap", "consumers,journeys"
     whole = counted(capsys, path, by=by)
     assert not any("others" in record for section in whole.values() for record in section)
-    for module in ("dissect.capabilities", "protocols.pulsar.tables.consumers"):
+    for module in ("dissect.contract.capabilities", "protocols.pulsar.tables.consumers"):
         monkeypatch.setattr(f"pulsarscope.{module}.STATISTICS_NAMES_MAX", 1)
     for jobs in (1, 2):
         made = counted(capsys, path, by=by, jobs=jobs)

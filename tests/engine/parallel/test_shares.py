@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.capture import Block
-from pulsarscope.dissect.contract import Framing
-from pulsarscope.dissect.frame_size import FrameSize
+from pulsarscope.dissect.contract.dissector import Framing
+from pulsarscope.dissect.contract.frame_size import FrameSize
 from pulsarscope.engine.parallel.shares import PSH, ProcessShare, count_frames, framings_of
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.protocols import make_dissectors

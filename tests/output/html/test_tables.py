@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pulsarscope.dissect.capabilities import ReportColumn
+from pulsarscope.dissect.contract.capabilities import ReportColumn
 from pulsarscope.output.html.tables import Cell, table
 
 COLUMNS = (

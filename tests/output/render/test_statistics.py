@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
-from pulsarscope.dissect.capabilities import ReportColumn, ReportTable
+from pulsarscope.dissect.contract.capabilities import ReportColumn, ReportTable
 from pulsarscope.output.render.cell_text import cell_width
 from pulsarscope.output.render.statistics import statistics_text
 from pulsarscope.output.render.text_report import ReportOptions

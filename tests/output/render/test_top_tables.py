@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.capabilities import LiveFold, ReportTable
+from pulsarscope.dissect.contract.capabilities import LiveFold, ReportTable
 from pulsarscope.output.render.top_tables import COLUMNS, columns_with, course, identity, ordered, selected
 from pulsarscope.protocols.pulsar.tables import TABLES
 

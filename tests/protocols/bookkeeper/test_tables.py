@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pulsarscope as ps
-from pulsarscope.dissect.capabilities import LegFold, ReportTable
+from pulsarscope.dissect.contract.capabilities import LegFold, ReportTable
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.bookkeeper.tables import legs
@@ -47,7 +47,7 @@ def records(*rows: FrameRow, table: str = "legs") -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("table", "left_out"), [("bookies", 2), ("ledgers", 3), ("legs", 1)])
 def test_rows_beyond_a_full_table_are_counted(table: str, left_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.dissect.capabilities.STATISTICS_NAMES_MAX", 1)
+    monkeypatch.setattr("pulsarscope.dissect.contract.capabilities.STATISTICS_NAMES_MAX", 1)
     other = added("d", 0, 1, 2)
     other.fields = {**(other.fields or {}), "ledger": 8}
     late = receipt(1, 0, 5)

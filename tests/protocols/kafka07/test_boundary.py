@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.contract import Candidate
+from pulsarscope.dissect.contract.dissector import Candidate
 from pulsarscope.protocols.kafka07 import boundary
 from tests.protocols.kafka07.cases import look, talk
 from tests.scenarios import command_frame, kafka07, message_metadata, payload_frame

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.events import SingleMessage
+from pulsarscope.dissect.contract.events import SingleMessage
 from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.records import FrameRow, MessageRow, RowList
 from pulsarscope.protocols.kafka07.deliveries import Deliveries

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from pulsarscope.dissect import FrameSplitter
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frames import SPLITTER_CODES, Origin
-from pulsarscope.dissect.session import SessionContext, SessionSettings
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.contract.frames import SPLITTER_CODES, Origin
+from pulsarscope.dissect.contract.session import SessionContext, SessionSettings
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols import DISSECTORS
 from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pulsarscope.dissect.frames import SPLITTER_CODES
+from pulsarscope.dissect.contract.frames import SPLITTER_CODES
 from pulsarscope.model.findings import LAYERS, SEVERITIES, Code
 from pulsarscope.protocols.kafka07.findings import CODES
 from pulsarscope.protocols.kafka07.rules import RULES

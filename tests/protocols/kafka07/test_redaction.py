@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.blank_content import CALL_BYTES, FITTED_MAX_BYTES
+from pulsarscope.dissect.blanking.blank_content import CALL_BYTES, FITTED_MAX_BYTES
 from pulsarscope.inputs.xerial import MAGIC, compress_xerial
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import FrameRow

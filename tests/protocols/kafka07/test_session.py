@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from hypothesis import assume, given, settings
 
-from pulsarscope.dissect import pairing as pairing_module
+from pulsarscope.dissect.contract import pairing as pairing_module
 from pulsarscope.model.records import ExchangeRow, FrameRow
 from tests.protocols.kafka07.cases import Seen, look, talk
 from tests.scenarios.chance import damaged, randoms
@@ -208,7 +208,7 @@ class TestDisorder:
         assert seen.codes == {"capture-order"}
 
     def test_one_from_further_back_is_unrequested(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("pulsarscope.dissect.exchange.REORDERED_PACKETS_MAX", 3)
+        monkeypatch.setattr("pulsarscope.dissect.contract.exchange.REORDERED_PACKETS_MAX", 3)
         conversation = talk().server(fetch_response(SET)).client(produce("a", 0, SET)).client(produce("a", 0, SET)).client(fetch("a", 0, 0))
         seen = look(conversation.close())
         assert [outcome(row) for row in seen.exchanges] == [(None, "FETCH_RESPONSE", "unrequested"), ("FETCH", None, "unanswered")]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pulsarscope.dissect.capabilities import FieldType
+from pulsarscope.dissect.contract.capabilities import FieldType
 from pulsarscope.filter.fields import Catalogue
 from pulsarscope.model.records import ROWS, columns
 from pulsarscope.protocols.kafka07.commands import REQUESTS, RESPONSES

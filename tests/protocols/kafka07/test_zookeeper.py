@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.capabilities import Registry
+from pulsarscope.dissect.contract.capabilities import Registry
 from pulsarscope.inputs.zookeeper import DumpNote, Node
 from pulsarscope.protocols.kafka07.zookeeper import read_registry
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.contract import Dissector
-from pulsarscope.dissect.frames import Origin
-from pulsarscope.dissect.session import SessionContext, SessionSettings
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.contract.frames import Origin
+from pulsarscope.dissect.contract.session import SessionContext, SessionSettings
 from pulsarscope.model.limits import FRAME_PADDING_BYTES
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from pulsarscope.analysis.diagnosis import Diagnosis
 from pulsarscope.cli.arguments.application import app
-from pulsarscope.dissect.known_issues import KnownIssue, Version, version
-from pulsarscope.dissect.registry import finding_codes
+from pulsarscope.dissect.contract.known_issues import KnownIssue, Version, version
+from pulsarscope.dissect.plugins.registry import finding_codes
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.known_issues import PRODUCTS, known_issues, versions_of
 from tests.scenarios import rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pulsarscope.dissect.dissector_rules import Rules
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
+from pulsarscope.dissect.contract.dissector_rules import Rules
+from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.journey import CODES, JOURNEY, Journey, JourneyRule, journeys
 from tests.scenarios.frames import message_metadata, payload_frame

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.legs import ANCHOR
-from pulsarscope.dissect.rules import Fact, RuleFact, Where
+from pulsarscope.dissect.contract.legs import ANCHOR
+from pulsarscope.dissect.contract.rules import Fact, RuleFact, Where
 from pulsarscope.engine import packed_facts
 from pulsarscope.engine.flows import fact_rules, settled_before
 from pulsarscope.spark.checkpoints import fact_slices

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pulsarscope.dissect.capabilities import ReadReceipt, ReportTable
+from pulsarscope.dissect.contract.capabilities import ReadReceipt, ReportTable
 from pulsarscope.protocols.bookkeeper.tables import bookies, ledgers, legs
 
 

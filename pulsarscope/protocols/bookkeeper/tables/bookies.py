@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pulsarscope.dissect.capabilities import BoundedFold, ReportColumn, ReportTable
+from pulsarscope.dissect.contract.capabilities import BoundedFold, ReportColumn, ReportTable
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 from pulsarscope.model.records import ExchangeRow, FrameRow

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pulsarscope.dissect.capabilities import BoundedFold, ReadReceipt, ReportColumn, ReportTable
+from pulsarscope.dissect.contract.capabilities import BoundedFold, ReadReceipt, ReportColumn, ReportTable
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.bookkeeper.commands import ADD, EOK, READ, RESPONSE, response

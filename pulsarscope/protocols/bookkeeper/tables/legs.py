@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import BoundedFold, ReadReceipt, ReportColumn, ReportTable
+from pulsarscope.dissect.contract.capabilities import BoundedFold, ReadReceipt, ReportColumn, ReportTable
 from pulsarscope.model.bounded_tables import OldestFirst, remember
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX

@@ -11,8 +11,8 @@ from functools import cache
 from itertools import chain, repeat
 from typing import Any
 
-from pulsarscope.dissect.frames import Note
-from pulsarscope.dissect.payload_forms import payload_text
+from pulsarscope.dissect.contract.frames import Note
+from pulsarscope.dissect.contract.payload_forms import payload_text
 from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, BATCH_METADATA_MAX_BYTES
 from pulsarscope.model.platform import load_native

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pulsarscope.dissect.events import MessageEntry
-from pulsarscope.dissect.frames import OK, TRUNCATED, Note
-from pulsarscope.dissect.payload_forms import payload_text
+from pulsarscope.dissect.contract.events import MessageEntry
+from pulsarscope.dissect.contract.frames import OK, TRUNCATED, Note
+from pulsarscope.dissect.contract.payload_forms import payload_text
 from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.limits import DECOMPRESS_CONNECTION_FREE_BYTES, DECOMPRESS_RATIO_MAX
 from pulsarscope.model.records import FrameRow, MessageRow

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.capabilities import Stored
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.capabilities import Stored
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC, PayloadHeadReader
 from pulsarscope.protocols.pulsar.frame.protobuf import BOOL, BYTES, INT64, MESSAGE, STRING, Field, Plan, WireError, walk
 

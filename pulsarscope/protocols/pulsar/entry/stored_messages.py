@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.entry.reader import Entry, EntryOpener
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
@@ -14,7 +14,7 @@ from pulsarscope.protocols.pulsar.topics import topic_of_ledger
 from pulsarscope.protocols.pulsar.values.connection_values import Values
 
 if TYPE_CHECKING:
-    from pulsarscope.dissect.session import SessionSettings
+    from pulsarscope.dissect.contract.session import SessionSettings
 
 _OWNER = "store", -1
 """No producer and no consumer: schemas are those of the user."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from pulsarscope.dissect.contract import Candidate
-from pulsarscope.dissect.frames import OK, Note
+from pulsarscope.dissect.contract.dissector import Candidate
+from pulsarscope.dissect.contract.frames import OK, Note
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
 from pulsarscope.protocols.pulsar.frame.commands import OPENING_COMMANDS, Command
 from pulsarscope.protocols.pulsar.frame.decoder import SIZES, FrameDecoder

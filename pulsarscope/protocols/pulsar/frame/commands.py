@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.capabilities import ACKNOWLEDGE, CONSUME, KEEP_ALIVE, PUBLISH, TRANSACT
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.capabilities import ACKNOWLEDGE, CONSUME, KEEP_ALIVE, PUBLISH, TRANSACT
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.protocols.pulsar.frame.fast_path import Reader, UncommonFormError
 from pulsarscope.protocols.pulsar.frame.generated import READERS

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.frames import Attachment
+from pulsarscope.dissect.contract.frames import Attachment
 from pulsarscope.model.limits import FRAME_DEFAULT_MAX_BYTES, FRAME_PADDING_BYTES, PROTOBUF_DEPTH_MAX
 from pulsarscope.model.records import Checksum, ExchangeRow, FrameRow
 from pulsarscope.protocols.pulsar.frame.commands import OPENING_COMMANDS, command_table

@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from pulsarscope.dissect.contract import Layout
-from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded, Note
+from pulsarscope.dissect.contract.dissector import Layout
+from pulsarscope.dissect.contract.frames import MALFORMED, OK, TRUNCATED, Decoded, Note
 from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS, command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import FALLBACK_ERRORS, Reader
 from pulsarscope.protocols.pulsar.frame.payload_head import PayloadHeadReader, read_payload_head

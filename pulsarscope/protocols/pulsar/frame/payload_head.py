@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.model.platform import load_crc32c
 from pulsarscope.model.records import Checksum
 from pulsarscope.protocols.pulsar.frame.fast_path import UncommonFormError

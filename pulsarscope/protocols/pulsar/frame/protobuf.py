@@ -11,7 +11,7 @@ import struct
 from functools import cache
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.model.limits import PROTOBUF_DEPTH_MAX
 from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES
 from pulsarscope.protocols.pulsar.frame.secret_fields import SECRET_FIELDS, SECRET_URLS, URL_CREDENTIALS, is_secret_name, redacted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.capabilities import SECRET_RANGE
+from pulsarscope.dissect.contract.capabilities import SECRET_RANGE
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC
 from pulsarscope.protocols.pulsar.frame.protobuf import BOOL, ENUM, SECRET_URL, STRING, Field, Plan, WireError, varint

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.contract import Layout
-from pulsarscope.dissect.frames import OK, Decoded
+from pulsarscope.dissect.contract.dissector import Layout
+from pulsarscope.dissect.contract.frames import OK, Decoded
 from pulsarscope.model.records import Checksum
 from pulsarscope.protocols.pulsar.frame.fast_path import FALLBACK_ERRORS, NAMES, TIMES, Memo, remember_time
 from pulsarscope.protocols.pulsar.frame.generated import message_metadata_rest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.dissector_rules import Rules
+from pulsarscope.dissect.contract.dissector_rules import Rules
 from pulsarscope.model.findings import join_codes
 from pulsarscope.protocols.pulsar.rules import journey, journey_records
 from pulsarscope.protocols.pulsar.rules.connections import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import TypeVar
 
-from pulsarscope.dissect.rules import Fact, ReportedFinding, RuleContext, Where
+from pulsarscope.dissect.contract.rules import Fact, ReportedFinding, RuleContext, Where
 from pulsarscope.model.findings import GAP_CODES
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.frame_name import frame_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ConnectionRule, Fact, Handlers, KeyRule, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow

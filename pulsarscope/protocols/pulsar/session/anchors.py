@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.events import Event
-from pulsarscope.dissect.exchange import Placed, Request
-from pulsarscope.dissect.legs import Anchor
+from pulsarscope.dissect.contract.events import Event
+from pulsarscope.dissect.contract.exchange import Placed, Request
+from pulsarscope.dissect.contract.legs import Anchor
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.limits import ANCHORS_MAX
 from pulsarscope.model.records import FrameRow

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.exchange import Response
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.exchange import Response
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.model.limits import UNREAD_ENTRIES_MAX, UNREAD_MAX_BYTES, UNREAD_MAX_NANOSECONDS
 from pulsarscope.protocols.pulsar.entry.reader import Entry, Unread
 from pulsarscope.protocols.pulsar.values.connection_values import Values

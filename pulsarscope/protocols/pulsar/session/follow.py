@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pulsarscope.dissect.capabilities import FollowTest
+from pulsarscope.dissect.contract.capabilities import FollowTest
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.ack_sets import is_left

@@ -9,7 +9,7 @@ from pulsarscope.model.limits import PENDING_REQUESTS_MAX, ROWS_MAX
 from pulsarscope.model.records import MessageRow
 
 if TYPE_CHECKING:
-    from pulsarscope.dissect.events import Event
+    from pulsarscope.dissect.contract.events import Event
     from pulsarscope.protocols.pulsar.entry.reader import EntryOpener
     from pulsarscope.protocols.pulsar.session.sends import Sends
 

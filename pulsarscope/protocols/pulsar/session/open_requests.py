@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 from typing import Any
 
-from pulsarscope.dissect.events import Event, Exchange, Remark
-from pulsarscope.dissect.exchange import EARLY_RESPONSES_MAX, Request, Response, answer, elapsed, is_near, response_of
-from pulsarscope.dissect.legs import ANCHOR
-from pulsarscope.dissect.pairing import Pairing
+from pulsarscope.dissect.contract.events import Event, Exchange, Remark
+from pulsarscope.dissect.contract.exchange import EARLY_RESPONSES_MAX, Request, Response, answer, elapsed, is_near, response_of
+from pulsarscope.dissect.contract.legs import ANCHOR
+from pulsarscope.dissect.contract.pairing import Pairing
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX

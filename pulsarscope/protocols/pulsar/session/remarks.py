@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.events import Event, Remark
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.events import Event, Remark
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import FrameRow, MessageRow
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pulsarscope.dissect.events import Event
-from pulsarscope.dissect.exchange import Request
+from pulsarscope.dissect.contract.events import Event
+from pulsarscope.dissect.contract.exchange import Request
 from pulsarscope.model.bounded_tables import NOTHING, drop_oldest
 from pulsarscope.model.limits import PENDING_MESSAGES_MAX, PENDING_MESSAGES_MAX_BYTES, PENDING_REQUESTS_MAX
 from pulsarscope.protocols.pulsar.replication import is_replicator, source_position

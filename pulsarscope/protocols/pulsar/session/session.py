@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pulsarscope.dissect.events import DELIVER, PRODUCE, Event, Remark
-from pulsarscope.dissect.exchange import Request, elapsed, response_of
-from pulsarscope.dissect.frames import Note
-from pulsarscope.dissect.session import Session, SessionContext, SessionFrames
+from pulsarscope.dissect.contract.events import DELIVER, PRODUCE, Event, Remark
+from pulsarscope.dissect.contract.exchange import Request, elapsed, response_of
+from pulsarscope.dissect.contract.frames import Note
+from pulsarscope.dissect.contract.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.bounded_tables import NOTHING, drop_oldest, remember
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import PENDING_NAMES_MAX_BYTES, PENDING_REQUESTS_MAX

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import Course, ReportColumn, ReportTable
+from pulsarscope.dissect.contract.capabilities import Course, ReportColumn, ReportTable
 from pulsarscope.model.bins import Bins
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.frame_name import frame_name

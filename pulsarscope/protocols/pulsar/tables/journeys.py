@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import BoundedFold, Lane, ReportColumn, ReportTable, Step
+from pulsarscope.dissect.contract.capabilities import BoundedFold, Lane, ReportColumn, ReportTable, Step
 from pulsarscope.model.bounded_tables import OldestFirst
 from pulsarscope.model.latency import Latencies
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX, TABLE_ENTRIES_MAX

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pulsarscope.dissect.capabilities import BoundedFold, ReportColumn, ReportTable
+from pulsarscope.dissect.contract.capabilities import BoundedFold, ReportColumn, ReportTable
 from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.text.formatting import bytes_text

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import BoundedFold, ReportColumn, ReportTable
+from pulsarscope.dissect.contract.capabilities import BoundedFold, ReportColumn, ReportTable
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import STATISTICS_ITEMS_MAX, STATISTICS_NAMES_MAX
 from pulsarscope.model.records import FrameRow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.capabilities import FieldType, Vocabulary
+from pulsarscope.dissect.contract.capabilities import FieldType, Vocabulary
 from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES, FieldRow
 
 _TYPES = {

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import GivenSchema, PayloadContext, PayloadDecoder
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.capabilities import GivenSchema, PayloadContext, PayloadDecoder
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.limits import SCHEMAS_MAX, VALUES_FACTOR, VALUES_MAX_BYTES, VALUES_MIN_BYTES
 from pulsarscope.model.records import MessageRow

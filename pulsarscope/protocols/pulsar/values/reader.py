@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import PayloadContext
+from pulsarscope.dissect.contract.capabilities import PayloadContext
 from pulsarscope.model.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX
 from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE, PRIMITIVES, PROTOBUF_NATIVE, Definition, schema_type
 from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError

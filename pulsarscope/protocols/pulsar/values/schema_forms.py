@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.capabilities import GivenSchema
+from pulsarscope.dissect.contract.capabilities import GivenSchema
 from pulsarscope.model.limits import SCHEMA_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE, PRIMITIVES, PROTOBUF_NATIVE, Definition, schema_type
 from pulsarscope.protocols.pulsar.values.json_values import UndecodableError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.entry import batch as module
 from pulsarscope.protocols.pulsar.entry.batch import OWN_COLUMNS, BatchReader

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.model.limits import CHUNKED_MESSAGES_MAX, CHUNKS_MAX_BYTES
 from pulsarscope.model.records import FindingRow, MessageRow
 from pulsarscope.protocols.pulsar.entry import chunks as module

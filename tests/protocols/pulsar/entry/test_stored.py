@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from pulsarscope.dissect.capabilities import Stored
+from pulsarscope.dissect.contract.capabilities import Stored
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.scenarios import message_metadata, payload_frame
 

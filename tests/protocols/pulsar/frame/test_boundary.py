@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.contract import Candidate
+from pulsarscope.dissect.contract.dissector import Candidate
 from pulsarscope.protocols.pulsar.frame import boundary
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from tests.scenarios import command_frame, message_metadata, payload_frame

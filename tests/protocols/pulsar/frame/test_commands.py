@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from crc32c import crc32c
 
-from pulsarscope.dissect.frames import OK
+from pulsarscope.dissect.contract.frames import OK
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.protocols.pulsar.frame.commands import (
     OPENING_COMMANDS,

@@ -16,9 +16,9 @@ import pytest
 from crc32c import crc32c
 
 import pulsarscope as ps
-from pulsarscope.dissect.frames import FrameBatch, KeptBytes
-from pulsarscope.dissect.isolation import Failure
-from pulsarscope.dissect.splitter import StreamSplitter
+from pulsarscope.dissect.contract.frames import FrameBatch, KeptBytes
+from pulsarscope.dissect.framing.splitter import StreamSplitter
+from pulsarscope.dissect.plugins.isolation import Failure
 from pulsarscope.model.platform import NATIVE
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.protocols.pulsar.frame.compiled import CompiledReader

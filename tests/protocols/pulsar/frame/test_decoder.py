@@ -11,7 +11,7 @@ from crc32c import crc32c
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.frames import MALFORMED, OK, TRUNCATED, Decoded
+from pulsarscope.dissect.contract.frames import MALFORMED, OK, TRUNCATED, Decoded
 from pulsarscope.model.records import Checksum
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from tests.scenarios import Single, batch, command_frame, message_metadata, payload_frame

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.frames import Note
+from pulsarscope.dissect.contract.frames import Note
 from pulsarscope.protocols.pulsar.frame import fast_path
 from pulsarscope.protocols.pulsar.frame.commands import command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import FALLBACK_ERRORS

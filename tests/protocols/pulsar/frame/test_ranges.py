@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.capabilities import SECRET_RANGE
+from pulsarscope.dissect.contract.capabilities import SECRET_RANGE
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from pulsarscope.protocols.pulsar.frame.ranges import Range, ranges
 from tests.scenarios import command_frame, message_metadata, payload_frame

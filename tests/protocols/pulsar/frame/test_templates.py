@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from pulsarscope.dissect.contract import Layout
-from pulsarscope.dissect.frames import Decoded
+from pulsarscope.dissect.contract.dissector import Layout
+from pulsarscope.dissect.contract.frames import Decoded
 from pulsarscope.protocols.pulsar.frame import fast_path, templates
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
 from tests.scenarios import command_frame, message_metadata, payload_frame

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.rules import ConnectionRule
+from pulsarscope.dissect.contract.rules import ConnectionRule
 from pulsarscope.model.findings import SEVERITIES, Code
 from pulsarscope.protocols.pulsar.rules import RULES
 from tests.architecture.modules import name_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from pulsarscope.dissect import pairing as pairing_module
+from pulsarscope.dissect.contract import pairing as pairing_module
 from pulsarscope.model.limits import NAME_MAX_CHARACTERS
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.session import open_requests as requests_module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.capabilities import ReportTable
+from pulsarscope.dissect.contract.capabilities import ReportTable
 from pulsarscope.model.records import FrameRow, Row
 
 TOPIC = "persistent://public/default/t"

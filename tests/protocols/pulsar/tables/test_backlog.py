@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.capabilities import IntervalFold
+from pulsarscope.dissect.contract.capabilities import IntervalFold
 from pulsarscope.model.limits import COURSE_CELLS_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.tables import backlog

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.capabilities import CourseFold
+from pulsarscope.dissect.contract.capabilities import CourseFold
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.tables.consumers import COURSE_POINTS, TABLE
 from tests.protocols.pulsar.tables.rows import ENDPOINTS, MILLISECOND, TOPIC, Frames, message_id, records

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.capabilities import LaneFold
+from pulsarscope.dissect.contract.capabilities import LaneFold
 from pulsarscope.model.records import ExchangeRow, MessageRow
 from pulsarscope.protocols.pulsar.tables import journeys, keys, lookups, schemas, transactions
 from tests.protocols.pulsar.tables.rows import ENDPOINTS, MILLISECOND, TOPIC, Frames, message_id, records
@@ -279,7 +279,7 @@ def _several(table: str) -> list[Any]:
 @pytest.mark.parametrize("module", [keys, transactions, lookups, schemas, journeys])
 @pytest.mark.parametrize(("most", "left_out"), [(1, 4), (2, 2), (3, 0), (4, 0)])
 def test_rows_beyond_a_full_table_are_counted(module: ModuleType, most: int, left_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.dissect.capabilities.STATISTICS_NAMES_MAX", most)
+    monkeypatch.setattr("pulsarscope.dissect.contract.capabilities.STATISTICS_NAMES_MAX", most)
     fold = module.TABLE.make()
     fold.feed(_several(module.TABLE.name), ENDPOINTS)
     assert (len(fold.records()), fold.left_out) == (min(most, 3), left_out)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pulsarscope.dissect.capabilities import FieldType
+from pulsarscope.dissect.contract.capabilities import FieldType
 from pulsarscope.model.records import ROWS, columns
 from pulsarscope.protocols.pulsar.text.vocabulary import vocabulary
 from tests.scenarios import pulsar_pb2

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pulsarscope.dissect.capabilities import GivenSchema, PayloadContext
+from pulsarscope.dissect.contract.capabilities import GivenSchema, PayloadContext
 from pulsarscope.engine.message_rows import VALUES_TOGETHER_MAX_BYTES
 from pulsarscope.model.limits import VALUES_MAX_BYTES
 from pulsarscope.model.records import RowList

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.dissect.capabilities import PayloadContext
+from pulsarscope.dissect.contract.capabilities import PayloadContext
 from pulsarscope.model.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX, VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.definition import Definition
 from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError

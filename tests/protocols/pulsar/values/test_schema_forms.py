@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2, type_pb2
 
-from pulsarscope.dissect.capabilities import PayloadContext
+from pulsarscope.dissect.contract.capabilities import PayloadContext
 from pulsarscope.model.limits import SCHEMA_MAX_BYTES, VALUES_MAX_BYTES
 from pulsarscope.protocols.pulsar.values.definition import Definition
 from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pulsarscope.dissect.rules import Where
+from pulsarscope.dissect.contract.rules import Where
 
 
 class LastCommand(NamedTuple):

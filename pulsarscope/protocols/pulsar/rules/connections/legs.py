@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.legs import Legs
-from pulsarscope.dissect.rules import Where
+from pulsarscope.dissect.contract.legs import Legs
+from pulsarscope.dissect.contract.rules import Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration, plural
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulsarscope.dissect.rules import RuleContext
+from pulsarscope.dissect.contract.rules import RuleContext
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from pulsarscope.dissect.rules import RuleContext, Where
+from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.protocols.pulsar.message_ids import Position

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import FrameRow

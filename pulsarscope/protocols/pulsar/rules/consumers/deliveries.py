@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.rules import PackedFact, Where, where_of
+from pulsarscope.dissect.contract.rules import PackedFact, Where, where_of
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow, Row
 from pulsarscope.protocols.pulsar.message_ids import Position
@@ -48,7 +48,7 @@ class Delivered(msgspec.Struct):
 
 
 class PlainDeliveries:
-    """MESSAGEs in columns, made of rows: see `dissect.rules.FramesInColumns`."""
+    """MESSAGEs in columns, made of rows: see `dissect.contract.rules.FramesInColumns`."""
 
     command = "MESSAGE"
 
@@ -164,7 +164,7 @@ def is_quiet(row: FrameRow) -> bool:
 
 
 def deliveries_of(rows: Sequence[Row], positions: Sequence[int], least: int) -> Iterator[tuple[int, PlainDeliveries]]:
-    """Give the deliveries in rows, at least so many that stand together, with the index of the first; see `dissect.rules.StretchesOf`."""
+    """Give the deliveries in rows, at least so many that stand together, with the index of the first; see `StretchesOf`."""
     start = 0
     for at, row in enumerate([*rows, None]):
         if type(row) is FrameRow and row.command == "MESSAGE" and is_quiet(row):

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.rules import Where
+from pulsarscope.dissect.contract.rules import Where
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.consumers.again import Received
 from pulsarscope.protocols.pulsar.rules.consumers.behind import Pace

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.rules import RuleContext, Where
+from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds

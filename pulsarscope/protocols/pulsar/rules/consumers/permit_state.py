@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.rules import RuleContext, Where
+from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.message_ids import Position

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow

@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
+from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Threshold, Thresholds

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice, takewhile
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.exchange_thresholds import SLOW_EXCHANGE, UNANSWERED, UNANSWERED_OPEN
-from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.exchange_thresholds import SLOW_EXCHANGE, UNANSWERED, UNANSWERED_OPEN
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX

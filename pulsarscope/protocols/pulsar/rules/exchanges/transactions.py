@@ -8,7 +8,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import (
+    ColumnsHandlers,
+    ConnectionRule,
+    Fact,
+    Handlers,
+    KeyRule,
+    ReportFinding,
+    RuleContext,
+    Where,
+    where_of,
+)
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow

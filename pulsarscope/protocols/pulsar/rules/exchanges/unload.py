@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
+from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds

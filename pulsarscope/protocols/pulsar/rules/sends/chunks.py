@@ -10,7 +10,17 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import (
+    ColumnsHandlers,
+    ConnectionRule,
+    Fact,
+    Handlers,
+    KeyRule,
+    ReportFinding,
+    RuleContext,
+    Where,
+    where_of,
+)
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX

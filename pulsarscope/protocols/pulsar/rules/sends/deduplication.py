@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
+from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Thresholds

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pulsarscope.dissect.rules import OUTER, Fact, KeyRule, ReportFinding
+from pulsarscope.dissect.contract.rules import OUTER, Fact, KeyRule, ReportFinding
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.model.units import SECOND

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.rules import Where, where_of
+from pulsarscope.dissect.contract.rules import Where, where_of
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Thresholds

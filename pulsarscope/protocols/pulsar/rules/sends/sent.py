@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.rules import RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, TUNING, table
 from pulsarscope.model.flow import CLIENT

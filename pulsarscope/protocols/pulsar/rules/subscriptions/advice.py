@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.rules import RuleContext, Where
+from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.findings import TUNING, table
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import Threshold

@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import (
+    ColumnsHandlers,
+    ConnectionRule,
+    Fact,
+    Handlers,
+    KeyRule,
+    ReportFinding,
+    RuleContext,
+    Where,
+    where_of,
+)
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow

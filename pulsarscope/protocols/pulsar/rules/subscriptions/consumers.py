@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from pulsarscope.dissect.rules import ConnectionRule, Handler, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ConnectionRule, Handler, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.topics import bounded_name
 

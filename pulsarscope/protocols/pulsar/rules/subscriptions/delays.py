@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, RuleContext, where_of
+from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding, RuleContext, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import duration, plural

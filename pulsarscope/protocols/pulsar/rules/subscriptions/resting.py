@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pulsarscope.dissect.rules import Fact, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import Fact, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow

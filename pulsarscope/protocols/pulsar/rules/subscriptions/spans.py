@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from pulsarscope.dissect.rules import Fact, ReportFinding, Where
+from pulsarscope.dissect.contract.rules import Fact, ReportFinding, Where
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, latest_seen

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding
+from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pulsarscope.dissect.rules import Fact, ReportFinding
+from pulsarscope.dissect.contract.rules import Fact, ReportFinding
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, consumer_of, latest_seen

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.rules import Where
+from pulsarscope.dissect.contract.rules import Where
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.rules.subscriptions import consumers as module
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerRule, ConsumerState

@@ -1,0 +1,1 @@
+"""Blank content in place of what must not be shared."""

@@ -1,0 +1,1 @@
+"""What a dissector is: its frames, session, events, rules and optional capabilities."""

@@ -1,0 +1,1 @@
+"""Streams cut into frames: lengths, recognition by content, resync."""

@@ -1,0 +1,318 @@
+"""Both directions of a connection → frames in the order in which they became readable. The protocol is found by content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from heapq import merge
+from operator import itemgetter
+
+from pulsarscope.dissect.contract.dissector import Dissector
+from pulsarscope.dissect.contract.frames import FrameBatch, KeptBytes, Origin, StreamAccount
+from pulsarscope.dissect.framing.column_batch import ColumnBatch
+from pulsarscope.dissect.framing.compiled_splitter import CompiledSplitter
+from pulsarscope.dissect.framing.splitter import StreamSplitter
+from pulsarscope.dissect.plugins.isolation import Failure, failure
+from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.limits import RECOGNITION_WINDOW_BYTES
+from pulsarscope.tcp.pieces import Data, Gap, Item
+
+SKIPPED_RUNS_MAX = 1000
+"""Runs of skipped bytes kept before the protocol is known; there is one for each gap."""
+
+
+class Conversation:
+    """The frames of one connection. The first dissector that proves a frame is the protocol of both streams.
+
+    The batches depend on the bytes and their packets alone, not on how blocks divide them.
+    """
+
+    __slots__ = (
+        "_before",
+        "_failures",
+        "_foreign",
+        "_from_start",
+        "_kept",
+        "_others",
+        "_server",
+        "_splitters",
+        "_tried",
+        "dissector",
+        "origin",
+    )
+
+    def __init__(self, dissectors: Sequence[Dissector], kept: KeptBytes, origin: Origin, *, from_start: bool, forced: bool = False) -> None:
+        """Begin both streams.
+
+        Args:
+            dissectors: the dissectors to try, in this order.
+            kept: bytes to keep beside the rows.
+            origin: source and connection of the frames, whatever the dissector.
+            from_start: the capture holds the handshake.
+            forced: the first dissector is the protocol, whatever the content.
+        """
+        self.dissector: Dissector | None = None
+        """The protocol, once the bytes have shown it."""
+        self._kept = kept
+        self.origin = origin
+        """Source and connection of the frames, and the protocol when it is known."""
+        self._from_start = from_start
+        self._tried: Sequence[Sequence[StreamSplitter]] = ()
+        self._others: tuple[Dissector, ...] = tuple(dissectors)
+        """Dissectors that are not tried yet. None is tried before the first byte; most connections show at once that they use the first
+        one."""
+        self._splitters: Sequence[StreamSplitter] | None = None
+        self._server = 1
+        self._foreign: str | None = None
+        self._failures: tuple[Failure, ...] = ()
+        """Exceptions of dissectors that are no longer tried."""
+        self._before: Sequence[FrameBatch] = ()
+        """Rows of bytes skipped before the protocol was known, for each dissector in use."""
+        if forced:
+            splitters = self._pair(dissectors[0])
+            self._recognise(splitters)
+            for splitter in splitters:
+                splitter.synced = from_start
+
+    def _try(self, count: int) -> None:
+        """Try `count` more dissectors."""
+        self._tried = [*self._tried, *(self._pair(dissector) for dissector in self._others[:count])]
+        self._before = [*self._before, *(FrameBatch() for _ in self._others[:count])]
+        self._others = self._others[count:]
+
+    def _pair(self, dissector: Dissector) -> tuple[StreamSplitter, StreamSplitter]:
+        """Make a splitter for each stream."""
+        kept = self._kept._replace(raw=True) if dissector.keeps_frames else self._kept
+        origin = self.origin._replace(dissector=dissector.name)
+        make = StreamSplitter if dissector.compiled is None else CompiledSplitter
+        client, server = (make(dissector, kept, origin=origin, stream=stream, at_start=self._from_start) for stream in (0, 1))
+        return client, server
+
+    def _recognise(self, splitters: Sequence[StreamSplitter], frames: FrameBatch | None = None) -> None:
+        """Settle on the protocol of these splitters, which `frames` prove."""
+        self._failures = self.failures
+        self._splitters = splitters
+        self.origin = splitters[0].origin
+        self.dissector = dissector = splitters[0].dissector
+        self._tried = self._before = self._others = ()
+        try:
+            client = None if frames is None else frames.client(dissector.sender)
+        except Exception as error:  # noqa: BLE001 - other people's code
+            client = None
+            self._failures += (failure(dissector, "sender", error),)
+        if client is not None:
+            self._server = 1 - client
+
+    @property
+    def foreign(self) -> str | None:
+        """Name of another protocol that the first bytes of a stream show."""
+        return self._foreign or next((splitter.foreign for pair in self._tried for splitter in pair if splitter.foreign), None)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """Exceptions of the dissectors so far."""
+        splitters = [*(splitter for pair in self._tried for splitter in pair), *(self._splitters or ())]
+        failures = [splitter.failure for splitter in splitters if splitter.failure is not None]
+        return tuple(dict.fromkeys([*self._failures, *failures])) if failures else self._failures
+
+    def assign(self, directions: Sequence[str]) -> None:
+        """Set the directions of stream 0 and stream 1 for the frames that follow."""
+        for splitter, direction in zip(self._splitters or (), directions, strict=False):
+            splitter.direction = direction
+
+    def account(self, stream: int) -> StreamAccount | None:
+        """Return the byte account of a stream; None while no protocol is known."""
+        return None if self._splitters is None else self._splitters[stream].account()
+
+    def waits(self) -> int:
+        """Return how many bytes are held for incomplete frames."""
+        if self._splitters is None:
+            return sum(splitter.waits() for pair in self._tried for splitter in pair)
+        first, second = self._splitters
+        return first.waits() + second.waits()
+
+    def let_go(self, moment: int) -> FrameBatch:
+        """Return the incomplete frames so far as truncated ones, at packet `moment`, and hold no bytes; more may follow.
+
+        An unknown protocol remains unknown.
+        """
+        out = FrameBatch()
+        if self._splitters is None:
+            self._give_up()
+        for splitter in self._splitters or ():
+            if splitter.waits():
+                splitter.let_go(moment, out)
+        out.sort()
+        return out
+
+    def feed(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
+        """Return the frames that these items of stream 0 and stream 1 complete, ordered by moment."""
+        splitters = self._splitters
+        if splitters is None:
+            if not self._tried and self._others and (items[0] or items[1]):
+                self._try(1)
+            return self._feed_unknown(items) if self._tried else FrameBatch()
+        splitter = splitters[0]
+        if isinstance(splitter, CompiledSplitter) and splitter.direction is not None:
+            return self._feed_known(items, splitters, ColumnBatch(splitter.dissector.compiled.frames()))
+        return self._feed_known(items, splitters, FrameBatch())
+
+    def _feed_known(self, items: Sequence[Sequence[Item]], splitters: Sequence[StreamSplitter], out: FrameBatch) -> FrameBatch:
+        """Fill an empty batch with the frames of a known protocol."""
+        both = of_server = 0
+        for stream in (self._server, 1 - self._server):  # the server's stream first: what it announces applies to the client's frames
+            stream_items = items[stream]
+            if stream_items:
+                both += 1
+                splitter = splitters[stream]
+                before = splitter.limits[-1]
+                for item in stream_items:
+                    _give(splitter, item, out)
+                if splitter.limits[-1] != before:
+                    splitters[1 - stream].limits = splitter.limits
+                if stream == self._server:
+                    of_server = len(out)
+        if both > 1 and len(out) > 1:
+            # A packet may end the wait of both streams: for what it does not bring, and questions then come before answers; or for secrets
+            # that have come, and all is then in the order of its own packets.
+            given_up = any(isinstance(item, Gap) for stream_items in items for item in stream_items)
+            ranks: Sequence[bool] | Sequence[tuple[int, bool]] = ()
+            if given_up or _moment_of_first(items[0]) == _moment_of_first(items[1]):
+                out = out.in_rows(self._kept) if isinstance(out, ColumnBatch) else out
+                is_servers = [index < of_server for index in range(len(out.rows))]
+                ranks = is_servers if given_up else self._by_packet(out, is_servers, len(is_servers))
+            out.sort(ranks)
+        return out.in_rows(self._kept) if isinstance(out, ColumnBatch) and not self._kept.columns else out
+
+    def _of_server(self, frames: FrameBatch) -> list[bool]:
+        """Return for each frame, while their streams are kept, whether it is the server's: the server's frame comes after the client's."""
+        return [stream == self._server for stream in frames.streams]
+
+    @staticmethod
+    def _by_packet(frames: FrameBatch, is_servers: Sequence[bool], held: int) -> list[tuple[int, bool]]:
+        """Return the ranks of frames, the first `held` of which became readable at once: the order in which they came."""
+        latest = [0, 0]
+        ranks = []
+        for index, (row, of_server) in enumerate(zip(frames.rows, is_servers, strict=True)):
+            if index < held:
+                latest[of_server] = max(latest[of_server], row.packet)  # the order within a stream stays
+            ranks.append((latest[of_server] if index < held else frames.moments[index], of_server))
+        return ranks
+
+    def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
+        """Feed single pieces in the order of their moments, so that the result does not depend on how many come at once."""
+        opening = self._opening(items)
+        if opening >= 0:
+            return self._feed_opened(opening, items)
+        if self._others:
+            self._try(len(self._others))
+        pieces = merge(_pieces(0, items[0]), _pieces(1, items[1]), key=itemgetter(0))
+        for moment, stream, item in pieces:
+            for pair, frames in zip(self._tried, self._before, strict=True):
+                _give(pair[stream], item, frames)
+                if pair[stream].synced or pair[stream].frames:
+                    self._recognise(pair, frames)
+                    pair[1 - stream].limits = pair[stream].limits
+                    pair[1 - stream].trust(moment, frames)
+                    remaining: tuple[list[Item], list[Item]] = ([], [])
+                    for _, of_stream, following in pieces:
+                        remaining[of_stream].append(following)
+                    held = len(frames)
+                    frames.extend(self.feed(remaining))
+                    is_servers = self._of_server(frames)
+                    frames.sort(is_servers if self._from_start else self._by_packet(frames, is_servers, held))
+                    return frames
+                frames.truncate(SKIPPED_RUNS_MAX)
+            if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
+                self._give_up()
+                break
+        return FrameBatch()
+
+    def _give_up(self) -> None:
+        """Stop looking for a protocol."""
+        self._foreign = self.foreign
+        self._failures = self.failures
+        self._tried = self._before = self._others = ()
+
+    def _opening(self, items: Sequence[Sequence[Item]]) -> int:
+        """Return the stream that comes next if its piece is exactly the frame with which a client opens a connection; otherwise −1."""
+        first, second = items
+        stream = 0 if first and not (second and _place_of_first(second) < _place_of_first(first)) else 1
+        item = items[stream][0] if items[stream] else None
+        splitter = self._tried[0][stream]
+        if not isinstance(item, Data) or item.offset or not splitter.at_start:
+            return -1
+        dissector = splitter.dissector
+        data = item.pieces[0][0]
+        framing = dissector.framing
+        with suppress(Exception):  # the splitter reads it, too, and reports it
+            if dissector.opens(data, 0, len(data)) == CLIENT and framing.length.unpack_from(data)[0] + framing.adds == len(data):
+                return stream
+        return -1
+
+    def _feed_opened(self, client: int, items: Sequence[Sequence[Item]]) -> FrameBatch:
+        """Feed streams whose next piece, from the client, shows the protocol; the frames are the same as when fed piece by piece."""
+        self._splitters = splitters = self._tried[0]
+        self.origin = splitters[0].origin
+        self.dissector = splitters[0].dissector
+        self._server = 1 - client
+        frames = self._before[0]
+        self._tried = self._before = self._others = ()
+        waited = splitters[1 - client].waits()
+        splitters[client].trust(0, frames)
+        splitters[1 - client].trust(_moment_of_first(items[client]), frames)
+        if not (frames or waited):
+            return self._feed_known(items, splitters, frames)
+        frames.extend(self.feed(items))
+        frames.sort(self._of_server(frames))
+        return frames
+
+    def finish(self, moment: int, cut_short: tuple[bool, bool] = (False, False)) -> FrameBatch:
+        """Return the last frames: the connection, or the captured part of it, has ended with packet `moment`.
+
+        `cut_short`: for each stream, the capture or its receiver ended first.
+        """
+        out = FrameBatch()
+        pairs = zip(self._tried, self._before, strict=True) if self._splitters is None else [(self._splitters, out)]
+        for pair, frames in pairs:
+            for splitter, is_short in zip(pair, cut_short, strict=True):
+                splitter.finish(moment, frames, is_short=is_short)
+            if pair is self._splitters or any(splitter.frames for splitter in pair):
+                self._recognise(pair, frames)
+                out = frames
+                break
+        if len(out.rows) > 1:
+            out.sort(self._of_server(out))
+        return out
+
+
+def _pieces(stream: int, items: Sequence[Item]) -> Iterator[tuple[int, int, Item]]:
+    """Yield moment, stream and item: a gap, or data with a single piece."""
+    for item in items:
+        if isinstance(item, Data):
+            offset = item.offset
+            for piece in item.pieces:
+                yield piece[3], stream, Data(item.file, offset, [piece])
+                offset += len(piece[0])
+        else:
+            yield item.moment, stream, item
+
+
+def _moment_of_first(items: Sequence[Item]) -> int:
+    return _place_of_first(items)[0]
+
+
+def _place_of_first(items: Sequence[Item]) -> tuple[int, int]:
+    """Return moment and packet of the first item."""
+    item = items[0]
+    if isinstance(item, Data):
+        _, packet, _, moment = item.pieces[0]
+        return moment, packet
+    return item.moment, item.moment
+
+
+def _give(splitter: StreamSplitter, item: Item, out: FrameBatch) -> None:
+    if isinstance(item, Data):
+        splitter.feed(item.file, item.offset, item.pieces, out)
+    else:
+        splitter.gap(item.offset, item.size, item.moment, out)

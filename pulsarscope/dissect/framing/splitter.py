@@ -1,0 +1,450 @@
+"""One direction of a connection → frames with names. It knows lengths and positions; the dissector knows the commands.
+
+In sync the splitter follows the length fields. Out of sync (a gap, a start in the middle, an impossible length) it looks for the next frame
+by content and counts the bytes that it skips. Every result depends only on the bytes and their packets, never on how they were fed: a frame
+that had to wait for bytes beyond its own has the moment of those.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from pulsarscope.dissect.contract.frames import (
+    MALFORMED,
+    NOWHERE,
+    SKIPPED,
+    TRUNCATED,
+    Attachment,
+    Decoded,
+    FrameBatch,
+    KeptBytes,
+    Note,
+    Origin,
+    StreamAccount,
+)
+from pulsarscope.dissect.framing.foreign import FOREIGN_HEAD_BYTES, foreign_name, proxy_header
+from pulsarscope.dissect.framing.frame_limits import Limits, add_limit, initial_limits, least_limit
+from pulsarscope.dissect.framing.frame_search import FrameSearch
+from pulsarscope.dissect.framing.stream_buffer import StreamBuffer, next_sub
+from pulsarscope.dissect.plugins.isolation import Failure, failure, raising_function
+from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
+from pulsarscope.model.records import FrameRow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pulsarscope.dissect.contract.dissector import Dissector
+    from pulsarscope.tcp.pieces import Piece
+
+_packet_of = itemgetter(1)
+
+
+class StreamSplitter:
+    """Cuts one stream; feed it runs and gaps in order, then finish it."""
+
+    # fmt: off
+    __slots__ = (
+        "_buffer", "_cut", "_kept", "_packet", "_position", "_proxy_source", "_searching", "_skip_notes",
+        "_skip_packets", "_skip_size", "_skip_start", "_start", "_stream", "_sub", "_sub_of", "_tail", "at_start", "direction",
+        "dissector", "failure", "foreign", "frames", "origin", "skipped", "synced",
+    )
+    # fmt: on
+
+    def __init__(
+        self,
+        dissector: Dissector,
+        kept: KeptBytes,
+        *,
+        origin: Origin = NOWHERE,
+        stream: int = 0,
+        synced: bool = False,
+        at_start: bool = True,
+    ) -> None:
+        self.dissector = dissector
+        self._stream = stream
+        self.origin = origin
+        self._kept = kept
+        self.frames = 0
+        """Whole frames so far, malformed ones included."""
+        self.skipped = 0
+        """Bytes so far that are not framed."""
+        self._cut = self._tail = 0
+        self._proxy_source: str | None = None
+        self.foreign: str | None = None
+        """Name of another protocol that the first bytes show."""
+        self.failure: Failure | None = None
+        """Exception of the dissector, after which all bytes are skipped."""
+        self.synced = synced
+        """The next byte begins a frame."""
+        self.direction: Any = None
+        """Sender of this stream, once it is known; until then batches record the stream of each frame."""
+        self.at_start = at_start
+        """True while no frame was read, if the capture holds the handshake before the stream."""
+        self._buffer = StreamBuffer(initial_limits(dissector.framing.largest))
+        self._searching: FrameSearch | None = None
+        self._position = 0  # of the first byte in the buffer that is not dealt with, should the dissector raise
+        self._start = 0  # offset at which the protocol begins: after a PROXY protocol header
+        self._packet = -1  # packet of the latest name, and its sub
+        self._sub = 0
+        self._sub_of: dict[int, int] | None = None  # after a gap, where frames are named by their own packets
+        self._skip_start = -1  # offset at which the current run of skipped bytes began
+        self._skip_size = 0
+        self._skip_packets: tuple[int, int, int] = (0, 0, 0)  # packet, time, moment of its last byte so far
+        self._skip_notes: tuple[Note, ...] = ()
+
+    @property
+    def limits(self) -> Limits:
+        """Limits on the size of frames, each valid from a moment on."""
+        return self._buffer.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._buffer.limits = limits
+
+    @property
+    def _search(self) -> FrameSearch:
+        """The search for frames, made on first use: most streams never lose sync."""
+        if self._searching is None:
+            self._searching = FrameSearch(self.dissector, self._buffer)
+        return self._searching
+
+    def trust(self, moment: int, out: FrameBatch) -> None:
+        """Require less proof of a frame: the other stream has proven the protocol at `moment`. A stream seen from its start is in sync."""
+        if self.synced or (self.at_start and self._skip_start >= 0):
+            return
+        self.synced = self.at_start
+        self._buffer.trusted = True
+        self._buffer.raise_floor(moment)
+        if self._buffer.ends:
+            self._consume(out, at_end=False)
+
+    def waits(self) -> int:
+        """Return the number of bytes held."""
+        return len(self._buffer)
+
+    def account(self) -> StreamAccount:
+        """Return the account of the bytes so far."""
+        return StreamAccount(self.frames, self.skipped, self._cut, self._tail, self._proxy_source)
+
+    def feed(self, file: int, offset: int, pieces: Sequence[Piece], out: FrameBatch) -> None:
+        """Take the next bytes of the stream, from `offset` on."""
+        if file != self._buffer.file:
+            self._buffer.enter(file)
+            self._skip_packets = 0, self._skip_packets[1], 0  # as the pieces of the file before
+            self._sub_of = self._sub_of and {}
+            self._packet = -1
+            self.limits = ((0, self.limits[-1][1]),)
+        if self._buffer.append(offset, pieces):
+            self._consume(out, at_end=False)
+
+    def gap(self, offset: int, size: int, moment: int, out: FrameBatch) -> None:
+        """Continue after `size` bytes, from `offset` on, that are not in the capture."""
+        if moment < self._buffer.floor:  # they were given up at a packet of a later file, whose moments begin anew
+            self._buffer.enter(self._buffer.file)
+        self._buffer.raise_floor(moment)  # of frames that are complete only because no more bytes follow
+        self._consume(out, at_end=True)
+        self._end_of_bytes(moment, out, tail=False)
+        if self._search.expected < offset + size:
+            self._search.expected = -1
+        self._buffer.clear(offset + size)
+        if self._sub_of is None:
+            self._sub_of = {self._packet: self._sub}
+        self.at_start = self.synced = self._buffer.trusted = False
+
+    def let_go(self, moment: int, out: FrameBatch) -> None:
+        """Continue after the bytes so far as if a gap followed: the rest of a frame is skipped."""
+        self.gap(self._buffer.base + len(self._buffer), 0, moment, out)
+
+    def finish(self, moment: int, out: FrameBatch, *, is_short: bool = False) -> None:
+        """End the stream; `is_short`: the capture, or the receiver, ended before its sender did."""
+        if not self._buffer.ends and self._skip_start < 0:
+            return
+        self._buffer.raise_floor(moment)
+        self._consume(out, at_end=True)
+        self._end_of_bytes(moment, out, tail=True, code="frame-unfinished" if is_short else "frame-truncated")
+
+    def _consume(self, out: FrameBatch, *, at_end: bool) -> None:
+        buffer = self._buffer
+        buffer.join()
+        position = 0
+        if self.failure is None:
+            try:
+                position = self._read(out, at_end=at_end)
+            except Exception as error:  # noqa: BLE001 - other people's code
+                self._fail(error)
+                position = self._position
+        if self.failure is not None and buffer.data:
+            self._skip(position, position := len(buffer.data))
+        buffer.drop(position)
+
+    def _fail(self, error: Exception) -> None:
+        """Read no more of the stream, because the dissector raised."""
+        self.failure = failure(self.dissector, raising_function(error, "decode"), error)
+        self.synced = self.at_start = False
+
+    def _read(self, out: FrameBatch, *, at_end: bool) -> int:
+        """Read what is there; return the position of the first byte not dealt with."""
+        position = self._position = 0
+        if self.at_start and not self._buffer.base and not self._start:
+            position = self._proxy(out, at_end=at_end)
+            if position < 0:
+                return 0
+        lost = -1
+        while True:
+            if self.synced:
+                position = lost = self._split(position, out, at_end=at_end)
+            if self.synced:
+                break
+            position = self._resync(position, out, lost, at_end=at_end)
+            if not self.synced:
+                break
+        return position
+
+    def _split(self, position: int, out: FrameBatch, *, at_end: bool, single: bool = False) -> int:
+        """Read frames from `position` on, or a `single` one; return the position of the first byte not dealt with."""
+        dissector, buffer, attachments = self.dissector, self._buffer, out.attachments
+        decode, unpack = dissector.decode, dissector.framing.length.unpack_from
+        length_bytes, length_adds = dissector.framing.length.size, dissector.framing.adds
+        smallest, largest = dissector.framing.smallest, least_limit(self.limits)
+        layout_of, (head_start, head_end) = ({} if single else dissector.layouts).get, dissector.layout_head
+        announcing, special = dissector.announcing, False
+        data, base, file, pieces, ends = buffer.data, buffer.base, buffer.file, buffer.pieces, buffer.ends
+        (source, connection, protocol), direction = self.origin, self.direction
+        keep_payload, keep_raw = self._kept.payload, self._kept.raw
+        available, before = len(data), len(out.rows)
+        subs, last_packet, sub = self._sub_of, self._packet, self._sub
+        packet = time = moment = 0
+        index = piece_end = -1
+        floor = buffer.floor
+        rows, append, append_moment = out.rows, out.rows.append, out.moments.append
+        try:
+            while available - position >= length_bytes:
+                size = unpack(data, position)[0] + length_adds
+                end = position + size
+                if size < smallest or (size > largest and size > self._search.limit_at(position)):
+                    self._lose_sync(position, size)
+                    break
+                if end > available:
+                    buffer.wake = base + end
+                    break
+                # Most frames are laid out as one before: they are read at once, and neither are malformed nor announce anything.
+                layout = layout_of(data[position + head_start : position + head_end])
+                decoded = None if layout is None else layout(data, position, end)
+                if decoded is None:
+                    decoded = decode(data, position, end)
+                    if decoded[0] is None and decoded[6] == MALFORMED:
+                        if not self._believe(end, decoded, at_end=at_end):
+                            break
+                        floor = buffer.floor  # later bytes were examined: this frame and all after it were readable no sooner
+                        moment = max(moment, floor)
+                    special = single or decoded[0] in announcing
+                command, fields, entry, checksum, metadata, payload_offset, status, notes = decoded
+                # Its name is that of the piece with its last byte, looked up only when the frame extends beyond the previous piece.
+                stop = base + end
+                if stop > piece_end:
+                    index += 1
+                    if ends[index] < stop:
+                        index = bisect_left(ends, stop, index + 1)
+                    piece_end = ends[index]
+                    _, packet, time, moment = pieces[index]
+                    if moment < floor:  # noqa: PLR1730 - a call of max costs more than the rest of the name
+                        moment = floor
+                    if packet != last_packet:
+                        last_packet = packet
+                        sub = 0
+                if subs is not None:
+                    _, packet, time, _ = buffer.latest(base + position, stop)
+                    sub = next_sub(subs, packet)
+                else:
+                    sub += 1
+                payload = None if payload_offset is None or not keep_payload else data[position + payload_offset : end]
+                if notes is not None or payload is not None or keep_raw:
+                    attachments[len(rows)] = Attachment(notes, payload, data[position:end] if keep_raw else None)
+                # fmt: off
+                append(FrameRow(
+                    source, file, packet, sub, time, connection, protocol, direction, base + position, size, command, fields, entry,
+                    checksum, metadata, None if payload_offset is None else size - payload_offset, None, None, None, None, None, None,
+                    status,
+                ))
+                # fmt: on
+                append_moment(moment)
+                position = end
+                if special:
+                    if command in announcing:
+                        self._announce(fields, moment)
+                        largest = least_limit(self.limits)
+                    if single:
+                        break
+                    special = False
+        finally:  # the frames before one at which the dissector raises are whole
+            self._packet, self._sub, self._position = last_packet, sub, position
+            self._count(len(out.rows) - before, out)
+        return position
+
+    def _count(self, count: int, out: FrameBatch) -> None:
+        """Count the last frames of a batch."""
+        self.frames += count
+        if count:
+            self.at_start = False
+            if self.direction is None:
+                out.streams += [self._stream] * count
+
+    def _announce(self, fields: dict[str, Any] | None, moment: int) -> None:
+        announced = self.dissector.max_frame_size(fields or {})
+        if announced is not None:
+            self.limits = add_limit(self.limits, moment, max(self.dissector.framing.smallest, min(announced, FRAME_HARD_MAX_BYTES)))
+
+    def _believe(self, end: int, decoded: Decoded, *, at_end: bool) -> bool:
+        """Return True when the length of a frame that did not decode can be believed; if later bytes will decide, stay in sync."""
+        confirmed = self._search.confirm(end, at_end=at_end)
+        if confirmed is False:
+            self.synced = False
+            self._skip_notes += (("frame-malformed", decoded[7][0][1] if decoded[7] else "the command did not decode"),)
+        return confirmed is True
+
+    def _lose_sync(self, position: int, size: int) -> None:
+        """No frame of this size can begin at a position."""
+        self._search.note_seen(position + self.dissector.framing.length.size)
+        self.synced = False
+        largest = self._search.limit_at(position)
+        if size > largest:
+            self._skip_notes += (("frame-too-large", f"a frame of {size:,} bytes is announced, the limit is {largest:,}"),)
+        else:
+            self._skip_notes += (("frame-malformed", f"a frame of {size:,} bytes is impossible"),)
+
+    # ---- out of sync
+
+    def _proxy(self, out: FrameBatch, *, at_end: bool) -> int:
+        """Skip a PROXY protocol header at the start of the stream; return the position after it, or -1 while it is incomplete."""
+        header = proxy_header(self._buffer.data)
+        if header is None:
+            return 0
+        if header.size == 0:
+            return 0 if at_end else -1
+        self._proxy_source = header.source
+        self._start = header.size
+        self._skip(0, header.size)
+        self._end_skip(out, None)
+        return header.size
+
+    def _resync(self, position: int, out: FrameBatch, lost: int, *, at_end: bool) -> int:
+        """Skip to the next frame, and be in sync there; return the position from which bytes are still needed.
+
+        No frame begins at `lost`, where the framing was lost, even if the dissector recognises one there that it cannot decode.
+        """
+        data = self._buffer.data
+        self._position = position
+        if self.at_start and self._buffer.base + position == self._start:
+            if position != lost and self.dissector.opens(data, position, len(data)):
+                self.synced = True
+                return position
+            if self.foreign is None and len(data) >= position + FOREIGN_HEAD_BYTES:
+                self.foreign = foreign_name(data[position : position + FOREIGN_HEAD_BYTES])
+        start, needed = self._search.find(position, self.skipped, at_end=at_end)
+        if 0 <= start == lost:
+            self._skip(position, start + 1)
+            return self._resync(start + 1, out, -1, at_end=at_end)
+        if start >= 0:
+            if start > position:
+                self._skip(position, start)
+            if self._skip_start >= 0:
+                self._end_skip(out)
+            self.synced = True
+            self._search.expected = -1
+            return start
+        if needed > position:
+            self._skip(position, needed)
+        return needed
+
+    def _skip(self, start: int, end: int) -> None:
+        """Count the bytes from position `start` to `end` as not framed."""
+        buffer = self._buffer
+        if self._skip_start < 0:
+            self._skip_start = buffer.base + start
+        last = buffer.piece_at(buffer.base + end - 1)
+        first = last if self._sub_of is None else buffer.piece_at(buffer.base + start)
+        for piece in buffer.pieces[first : last + 1]:
+            if piece[1] >= self._skip_packets[0]:
+                self._skip_packets = (piece[1], piece[2], piece[3])
+        self.skipped += end - start
+        self._skip_size += end - start
+        self._position = end
+
+    def _end_skip(self, out: FrameBatch, code: str | None = "bytes-skipped") -> None:
+        """Append the row of a run of skipped bytes, which ends with the last byte skipped."""
+        packet, time, moment = self._skip_packets
+        notes = [*self._skip_notes]
+        if code is not None:
+            notes.append((code, f"{self._skip_size:,} bytes at stream offset {self._skip_start} are not framed"))
+        skipped: Decoded = (None, None, None, None, None, None, SKIPPED, notes)
+        self._append(out, (packet, time, max(moment, self._buffer.floor)), self._skip_start, self._skip_size, skipped)
+        self._skip_start = -1
+        self._skip_size = 0
+        self._skip_packets = (0, 0, 0)
+        self._skip_notes = ()
+
+    # ---- the end
+
+    def _end_of_bytes(self, moment: int, out: FrameBatch, *, tail: bool, code: str = "frame-truncated") -> None:
+        """Deal with bytes that no more will follow: a truncated frame in sync, skipped ones otherwise."""
+        remaining = len(self._buffer.data)  # all of it: `_consume` comes before
+        if remaining and self.synced:
+            try:
+                self._truncated(moment, out, code, tail=tail)
+            except Exception as error:  # noqa: BLE001 - other people's code
+                self._fail(error)
+                self._skip(0, remaining)
+        elif remaining:
+            self._skip(0, remaining)
+        if self._skip_start >= 0:
+            self._end_skip(out)
+        self._buffer.clear(self._buffer.base + remaining)
+
+    def _truncated(self, moment: int, out: FrameBatch, code: str, *, tail: bool) -> None:
+        buffer, dissector = self._buffer, self.dissector
+        size = len(buffer.data)
+        command, fields, entry, checksum, metadata, payload_offset, _, notes = dissector.decode_partial(buffer.data, 0, size)
+        _, packet, time, _ = buffer.pieces[-1] if self._sub_of is None else max(buffer.pieces, key=_packet_of)
+        whole = None
+        if size >= dissector.framing.length.size:
+            whole = self._search.size_at(0)
+            self._search.expected = buffer.base + whole
+        expected = f"at least {dissector.framing.smallest:,}" if whole is None else f"{whole:,}"
+        text = f"{size:,} of {expected} bytes are there"
+        if tail:
+            self._tail += size
+        else:
+            self._cut += size
+        notes = [*(notes or ()), (code, text)]
+        decoded = command, fields, entry, checksum, metadata, payload_offset, TRUNCATED, notes
+        self._append(out, (packet, time, max(moment, buffer.floor)), buffer.base, size, decoded)
+
+    def _append(self, out: FrameBatch, where: tuple[int, int, int], offset: int, size: int, decoded: Decoded) -> None:
+        """Append a row that is no whole frame; `where`: its packet, time and moment."""
+        packet, time, moment = where
+        command, fields, entry, checksum, metadata, payload_offset, status, notes = decoded
+        if self._sub_of is not None:
+            sub = next_sub(self._sub_of, packet)
+        else:
+            self._sub = sub = self._sub + 1 if packet == self._packet else 1
+            self._packet = packet
+        start = offset - self._buffer.base
+        payload = raw = None
+        if self._kept.payload and payload_offset is not None:
+            payload = self._buffer.data[start + payload_offset : start + size]
+        if self._kept.raw and status != SKIPPED:  # skipped bytes are released as they come, and may hold secrets
+            raw = self._buffer.data[start : start + size]
+        if notes or payload is not None or raw is not None:
+            out.attachments[len(out.rows)] = Attachment(notes or None, payload, raw)
+        source, connection, protocol = self.origin
+        # fmt: off
+        out.rows.append(FrameRow(
+            source, self._buffer.file, packet, sub, time, connection, protocol, self.direction, offset, size, command, fields, entry,
+            checksum, metadata, None if payload_offset is None else size - payload_offset, None, None, None, None, None, None, status,
+        ))
+        # fmt: on
+        out.moments.append(moment)
+        if self.direction is None:
+            out.streams.append(self._stream)

@@ -1,0 +1,1 @@
+"""Dissectors of all packages: found, checked, isolated, and asked together."""
