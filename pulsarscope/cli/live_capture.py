@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.cli.arguments.live_request import LiveRequest
 from pulsarscope.cli.arguments.quantities import has_unit, quantity
 from pulsarscope.cli.late_imports import import_late_modules
+from pulsarscope.cli.signals import EndedBeforeStartError, handled
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.contract.capabilities import LiveFold, ReportTable
 from pulsarscope.dissect.plugins.report_tables import report_tables
@@ -150,10 +153,10 @@ class LiveCapture:
                 request.interface, recorder=recorder, packets_max=request.packets, by_interface=options.by_interface, key_logs=key_logs
             )
             self.feed: LiveFeed | PipeFeed = pipe
-            self.listening = f"listening to {self.feed.name}; Ctrl-C stops"
+            self.listening = f"listening to {self.feed.name}{_expected(key_logs)}; Ctrl-C stops"
             return
         ports = ports_of(request, options)
-        self.listening = f"listening on {request.interface}: {_traffic(request, ports)}; Ctrl-C stops"
+        self.listening = f"listening on {request.interface}: {_traffic(request, ports)}{_expected(key_logs)}; Ctrl-C stops"
         source = open_source(request, ports)
         drop_privileges(partial(import_late_modules, browse=request.browse))
         try:
@@ -281,10 +284,18 @@ class LiveCapture:
         if undecoded:
             parts.append(f"{undecoded:,} not decoded")
         if self._request.write is not None and state.failure is None:
-            parts.append(f"saved to {state.latest}" if state.files == 1 else f"saved to {state.files} files")
+            parts.append(self._saved(state.files, state.latest))
         if health.shortened_triggers:
             parts.append(f"packets before {plural(health.shortened_triggers, 'finding')} were partly gone already")
         return ", ".join(parts)
+
+    def _saved(self, files: int, latest: str) -> str:
+        """Return where the packets are, when they could be written."""
+        if not files:
+            return "nothing saved" if self._request.trigger is None else "nothing saved, as nothing matched --trigger"
+        if files == self._request.keep:  # earlier ones may be removed
+            return f"saved to {latest}, the latest file" if files == 1 else f"the latest saved to {files} files"
+        return f"saved to {latest}" if files == 1 else f"saved to {files} files"
 
 
 def _may_start_python() -> bool:
@@ -317,16 +328,27 @@ def _traffic(request: LiveRequest, ports: Collection[int]) -> str:
     return f"TCP ports {', '.join(map(str, sorted(ports)))}" if ports else "all TCP"
 
 
+def _expected(key_logs: Sequence[str]) -> str:
+    """Return the words about key logs that do not exist yet: a wrong name would else go unnoticed."""
+    absent = [path for path in key_logs if not os.path.lexists(path)]
+    return f"; waiting for {', '.join(absent)}" if absent else ""
+
+
 def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
-    """Open the source that a request names. Raises UsageError."""
-    return sources_by_name.open_source(
-        request.interface,
-        ports,
-        capture_filter=request.capture_filter,
-        ring_bytes=_ring_bytes(request.buffer),
-        waits=request.wait_for_interface,
-        notify=str if request.quiet else warn,
-    )
+    """Open the source that a request names. Raises UsageError, and EndedBeforeStartError at a signal while there is no interface."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise EndedBeforeStartError
+
+    with handled(end, always={signal.SIGINT}) if request.wait_for_interface else nullcontext():
+        return sources_by_name.open_source(
+            request.interface,
+            ports,
+            capture_filter=request.capture_filter,
+            ring_bytes=_ring_bytes(request.buffer),
+            waits=request.wait_for_interface,
+            notify=str if request.quiet else warn,
+        )
 
 
 def _ring_bytes(size_text: str | None) -> int:

@@ -78,6 +78,10 @@ class Interrupts:
         raise KeyboardInterrupt
 
 
+class EndedBeforeStartError(Exception):
+    """A signal ended a live capture while it waited for its interface."""
+
+
 class Stoppable(Protocol):
     """Source of packets that can be stopped."""
 

@@ -15,6 +15,7 @@ from pulsarscope.filter.fields import ANY, UNKNOWN, Catalogue, KnownField
 from pulsarscope.filter.filter_error import FilterError, Mismatch, Place
 from pulsarscope.filter.literals import WIRESHARK_NAMES, pattern_of, text_of, unquoted, value_of
 from pulsarscope.model.records import ROWS
+from pulsarscope.model.text import either
 
 NEVER = tree.Always(False)
 ORDERED = frozenset({"<", "<=", ">", ">="})
@@ -197,7 +198,7 @@ class Checker:
     def _no_field(self, name: syntax.Name, kinds: Sequence[str]) -> Mismatch:
         """Return the message for an unknown field, with similar names or the kinds that have it."""
         name_text = ".".join(part.name for part in name.parts)
-        of = f"{' or '.join(kinds)} records"
+        of = f"{either(kinds)} records"
         if (ours := WIRESHARK_NAMES.get(name_text)) is not None and not self._exists(name, kinds[0]):
             return Mismatch(f'unknown field "{name_text}" in {of}: write {ours}', name.place)
         elsewhere = [kind for kind in ROWS if kind not in kinds and self._exists(name, kind)]
@@ -223,7 +224,7 @@ class Checker:
                 candidates.setdefault(last.lower(), full)
         near_names = get_close_matches(name_text.lower(), candidates, 3, 0.7)
         near_names = list(dict.fromkeys(candidates[near] for near in near_names))
-        hint = f"; did you mean {' or '.join(near_names)}?" if near_names else "; pulsarscope fields lists them"
+        hint = f"; did you mean {either(near_names)}?" if near_names else "; pulsarscope fields lists them"
         return Mismatch(f'unknown field "{name_text}" in {of}{hint}', unknown_part.place)
 
     def _exists(self, name: syntax.Name, kind: str) -> bool:

@@ -16,6 +16,7 @@ from pulsarscope.filter.filter_error import Mismatch
 from pulsarscope.filter.syntax import BYTES, CONNECTION, DURATION, NETWORK, NUMBER, SIZE, STRING, TIME, WORD, Literal
 from pulsarscope.model.connection_name import connection_name
 from pulsarscope.model.limits import FILTER_PATTERN_MAX_CHARACTERS
+from pulsarscope.model.text import either
 from pulsarscope.model.units import DURATIONS, SECOND, SIZES
 from pulsarscope.model.utc import utc_nanoseconds
 
@@ -212,7 +213,7 @@ def _enumeration_value(known: KnownField, text: str, literal: Literal) -> str:
     if text.startswith(("UNKNOWN_", "Unknown(")) or (known.more_values and literal.kind == STRING):
         return text
     near = get_close_matches(text.upper(), names, 3, 0.6)
-    hint = f"; did you mean {' or '.join(names[name] for name in near)}?" if near else f"; known: {', '.join(known.values[:12])}"
+    hint = f"; did you mean {either([names[name] for name in near])}?" if near else f"; known: {', '.join(known.values[:12])}"
     more = " …" if not near and len(known.values) > 12 else ""
     never = f'write "{text}" in quotes, unless it is misspelt' if known.more_values else f'{known.name} is never "{text}"'
     raise Mismatch(f"{never}{hint}{more}", literal.place)

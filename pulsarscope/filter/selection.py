@@ -36,6 +36,7 @@ from pulsarscope.model.latency import OCTAVE_BITS
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX
 from pulsarscope.model.ordered_rows import split
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
+from pulsarscope.model.text import either
 
 _NAME = re.compile(r"#?(?:([0-9]{1,9}):)?([0-9]{1,11})(?:\.([0-9]{1,9}))?")
 """File, packet, number of the frame within the packet."""
@@ -258,7 +259,7 @@ class Filter:
 def _missing_name(column: str, missing: Sequence[str], there: Collection[str]) -> str:
     near = [name for name in there if name.endswith(f"/{missing[0]}")] or get_close_matches(missing[0], there, 1, 0.8)
     rest = f"did you mean {near[0]}?" if near else _some(sorted(there))
-    return f"no {column} is {' or '.join(missing)}: {rest}"
+    return f"no {column} is {either(missing)}: {rest}"
 
 
 def _missing_connection(missing: Sequence[str], there: Collection[str]) -> str:

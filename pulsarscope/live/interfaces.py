@@ -25,6 +25,7 @@ class NetworkInterface(msgspec.Struct, frozen=True):
     state: str
     """State as named by the kernel: up, down, unknown and others."""
     mtu: int
+    """Largest packet in bytes; 0 when it is not known."""
     is_ethernet: bool
     """True when its packets begin with an Ethernet header."""
     is_loopback: bool

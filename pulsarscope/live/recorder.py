@@ -166,7 +166,7 @@ class Recorder:
                 os.ftruncate(file.fileno(), self._size)
             with suppress(OutputError):
                 self._close()
-            raise OutputError(f"cannot write {self._name}: {system_reason(error)}; it has the packets before") from error
+            raise OutputError(f"cannot write {self._name}: {system_reason(error)}; the packets before are in it") from error
         self._size += len(data)
 
 

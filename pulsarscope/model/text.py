@@ -82,6 +82,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def either(words: Sequence[str]) -> str:
+    """Join alternatives: frame, exchange or finding."""
+    return " or ".join((*((", ".join(words[:-1]),) if words[1:] else ()), *words[-1:]))
+
+
 def duration(nanoseconds: int, micro: str = "µ") -> str:
     """Return a duration with three significant digits: 850 ns, 12.3 µs, 1.32 ms, 45.1 s; then 3 min 20 s, 5 h 12 min, 3 d 4 h."""
     if nanoseconds < 1_000:
@@ -121,7 +126,7 @@ def hint_for(name: str, known: Sequence[str], elsewhere: str = "") -> str:
     if not 0 < len(near) <= _WORD_MATCHES_MAX:
         near = get_close_matches(plain, plain_names, 1, _SIMILAR)
     if near:
-        return f"; did you mean {' or '.join(plain_names[each] for each in near)}?"
+        return f"; did you mean {either([plain_names[each] for each in near])}?"
     return f"; {elsewhere}" if elsewhere else f"; known: {', '.join(known)}"
 
 

@@ -10,6 +10,7 @@ import msgspec
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.on_use import load
 from pulsarscope.model.records import ROWS, columns
+from pulsarscope.model.text import either
 
 if TYPE_CHECKING:
     from pulsarscope.output.export.sink import Sink
@@ -248,7 +249,7 @@ def _unknown_column(name: str, known: set[str], kinds: Sequence[str]) -> str:
     if elsewhere:
         hint = f"; {' and '.join(elsewhere)} records have it: --records {elsewhere[0]}"
     elif near:
-        hint = f"; did you mean {' or '.join(near)}?"
+        hint = f"; did you mean {either(near)}?"
     else:
         hint = f"; known: {', '.join(dict.fromkeys(column for kind in kinds for column in column_names(kind)))}"
     return f'unknown column "{name}" in {" or ".join(kinds)} records{hint}'

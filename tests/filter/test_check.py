@@ -21,7 +21,7 @@ ERRORS = [
     ("comand == SEND", 'unknown field "comand" in frame records; did you mean command?', "comand"),
     ("topc == 1", "did you mean topic or topics?", "topc"),
     ("Topic == 1", "did you mean topic or topics?", "Topic"),
-    ("producer_nam == 1", "did you mean producer_name or", "producer_nam"),
+    ("producer_nam == 1", "did you mean producer_name, fields.producerName or PRODUCER?", "producer_nam"),
     ("xyzzy", 'unknown field "xyzzy" in frame records; pulsarscope fields lists them', "xyzzy"),
     ("metadata.producername", "did you mean metadata.producer_name", "producername"),
     ("producer_id == 1", "not of frame records: write fields.producer_id, or use decode --records message", "producer_id"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.model.text import duration, escape, hint_for, printable, show_controls
+from pulsarscope.model.text import duration, either, escape, hint_for, printable, show_controls
 
 
 @given(st.text(st.characters(codec=None)))
@@ -68,3 +68,8 @@ def test_only_a_name_that_is_near_is_suggested() -> None:
     assert hint_for("slow-publsh", known) == "; did you mean slow-publish?"
     assert hint_for("clock", known) == "; did you mean clock-skew?"
     assert hint_for("nope", known, "see there") == "; see there"
+
+
+@pytest.mark.parametrize(("words", "text"), [([], ""), (["a"], "a"), (["a", "b"], "a or b"), (["a", "b", "c"], "a, b or c")])
+def test_alternatives_are_joined_as_in_a_sentence(words: list[str], text: str) -> None:
+    assert either(words) == text

@@ -25,7 +25,7 @@ from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.rotated_output import RotatedOutput, RotatedSink
 from pulsarscope.cli.run_command import write_rows
 from pulsarscope.cli.selected_rows import SelectedRows
-from pulsarscope.cli.signals import stopped
+from pulsarscope.cli.signals import EndedBeforeStartError, stopped
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.live.interfaces import ANY, all_interfaces
 from pulsarscope.model.errors import OutputError, UsageError
@@ -57,6 +57,16 @@ def live(request: LiveRequest) -> int:
     if request.list_interfaces:
         list_interfaces()
         return EXIT_DONE
+    try:
+        return _live(request)
+    except EndedBeforeStartError:
+        if not request.quiet:
+            warn(f"no packets: there was no interface {request.interface}")
+        return EXIT_DONE
+
+
+def _live(request: LiveRequest) -> int:
+    """Capture, and show or save what comes; return the exit code."""
     if request.capture_only:
         return capture_only(request)
     if request.top or request.browse:
@@ -255,6 +265,7 @@ def _screen(top: Top, request: LiveRequest) -> Screen:
 
 def _check_options(request: LiveRequest) -> Trigger | None:
     """Return the trigger, if any. Raises UsageError for an unknown finding code, and for options that require or exclude one another."""
+    from pulsarscope.capture.formats.compression import COMPRESSED_SUFFIXES
     from pulsarscope.cli.live_capture import Trigger
     from pulsarscope.dissect.plugins.registry import finding_codes
     from pulsarscope.live.sources_by_name import is_pipe
@@ -271,6 +282,10 @@ def _check_options(request: LiveRequest) -> Trigger | None:
         )
     trigger = None if request.trigger is None else Trigger(request.trigger, codes)
     if request.write is not None:
+        if request.write == "-":
+            raise UsageError("-w needs the name of a file: packets are not written to standard output")
+        if (suffix := Path(request.write).suffix.lower()) in COMPRESSED_SUFFIXES:
+            raise UsageError(f"-w saves packets uncompressed: name the file without {suffix}")
         if identity(request.write) in inputs_of(request, (request.interface,)):
             raise UsageError(f"{request.write} is one of the inputs: name another file with -w")
         if request.out is not None and Path(request.write).resolve() == Path(request.out).resolve():
@@ -297,5 +312,6 @@ def list_interfaces() -> None:
     names = all_interfaces()
     width = max((len(interface.name) for interface in names), default=0)
     for interface in names:
-        sys.stdout.write(f"{escape(interface.name):{width}}  {interface.state:8} MTU {interface.mtu}\n")
+        size = f" MTU {interface.mtu}" if interface.mtu else ""
+        sys.stdout.write(f"{escape(interface.name):{width}}  {interface.state:8}{size}".rstrip() + "\n")
     sys.stdout.write(f"{ANY:{width}}  all interfaces\n")

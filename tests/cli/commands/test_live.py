@@ -213,6 +213,43 @@ def test_a_trigger_may_be_a_filter_and_counts_at_the_very_end(trigger: str, file
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "last_words"),
+    [
+        ([], "saved to {folder}/kept.pcapng"),
+        (["--rotate", "4KB"], "saved to 5 files"),
+        (["--rotate", "4KB", "--keep", "2"], "the latest saved to 2 files"),
+        (["--trigger", "latency > 1h"], "nothing saved, as nothing matched --trigger"),
+    ],
+    ids=["one", "several", "the-latest", "none"],
+)
+def test_the_last_line_says_which_packets_are_saved(options: list[str], last_words: str, captures: Path, tmp_path: Path) -> None:
+    arguments = [*COMMAND, "-i", "-", "-w", str(tmp_path / "kept.pcapng"), *options, "-o", os.devnull]
+    with (captures / "errors.pcap").open("rb") as capture:
+        done = subprocess.run(arguments, stdin=capture, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == f"pulsarscope: 97 packets from standard input, {last_words.format(folder=tmp_path)}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--capture-only", "-w", "never.pcapng"]], ids=["decoded", "only-saved"])
+def test_a_signal_ends_the_wait_for_an_interface_with_code_0(options: list[str], tmp_path: Path) -> None:
+    with sniffing(tmp_path, "-i", "nothing0", "--wait-for-interface", *options, ready=False) as sniffer:
+        end = time.monotonic() + 30
+        while "waiting for interface nothing0" not in sniffer.err and time.monotonic() < end:
+            time.sleep(0.02)
+        assert sniffer.stop() == 0
+    assert sniffer.err.splitlines()[-1] == "pulsarscope: no packets: there was no interface nothing0"
+
+
+@pytest.mark.slow
+def test_a_key_log_that_does_not_exist_yet_is_named(captures: Path, tmp_path: Path) -> None:
+    arguments = [*COMMAND, "-i", "-", "--tls-keylog", str(tmp_path / "later.log"), "--tls-keylog", str(captures / "go-tls13.keylog")]
+    with (captures / "go-tls13.pcap").open("rb") as capture:
+        done = subprocess.run(arguments, stdin=capture, capture_output=True, text=True, check=True)
+    assert f"listening to standard input; waiting for {tmp_path / 'later.log'}; Ctrl-C stops" in done.stderr
+
+
+@pytest.mark.slow
 @needs_capturing
 def test_metrics_are_served_meanwhile(captures: Path, tmp_path: Path) -> None:
     pytest.importorskip("prometheus_client")
@@ -314,6 +351,7 @@ def test_the_interfaces_are_named() -> None:
     result = CliRunner().invoke(app, ["live", "--list"])
     assert result.exit_code == 0
     assert "any" in result.stdout
+    assert "MTU 0" not in result.stdout  # not known where /sys is that of another namespace
 
 
 WRONG = {
@@ -340,6 +378,8 @@ WRONG = {
     "rows over packets": (["-o", "never.pcapng", "-w", "./never.pcapng"], "-w and -o name one file"),
     "packets saved nowhere": (["--capture-only"], "name it with -w"),
     "packets decoded and not": (["--capture-only", "-w", "never.pcapng", "--top", "-V"], "cannot be combined with --top, -V"),
+    "packets to standard output": (["-i", "-", "-w", "-"], "-w needs the name of a file"),
+    "packets compressed": (["-i", "-", "-w", "never.pcapng.gz"], "-w saves packets uncompressed: name the file without .gz"),
     "a time that is none": (["--for", "soon"], "--for soon"),
 }
 
@@ -372,7 +412,7 @@ def test_packets_that_could_not_be_written_are_not_said_to_be_saved(captures: Pa
     with (captures / "errors.pcap").open("rb") as capture:
         done = subprocess.run(command, stdin=capture, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 5
-    assert "it has the packets before" in done.stderr
+    assert "the packets before are in it" in done.stderr
     assert "saved to" not in done.stderr
 
 
