@@ -23,13 +23,14 @@ from pulsarscope.model.limits import (
 from pulsarscope.model.live_limits import LIVE_HOLE_NANOSECONDS_MAX, LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.captured_twice import note_handshake_copy
 from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
-from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, acknowledged_offset, open_connection
+from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, open_connection
 from pulsarscope.tcp.connection_table import ConnectionTable
 from pulsarscope.tcp.copies import Identity, identity
+from pulsarscope.tcp.first_close import note_end
 from pulsarscope.tcp.pieces import Data, Item, Piece, at_moment
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.strays import Strays
-from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, FIN, RST, SYN, UNKNOWN, Stream
+from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, RST, SYN, UNKNOWN, Stream
 from pulsarscope.tcp.tuple_reuse import begins_another, is_stray, note_acknowledgment, take_back
 
 if TYPE_CHECKING:
@@ -313,11 +314,7 @@ class Assembler(ConnectionTable):
             stream.receive(segment, file)
             if stream.fin != UNKNOWN:
                 connection.closing = True
-                if connection.closed_by is None or (flags & FIN and time < connection.closing_time):  # captured out of order
-                    connection.closed_by, connection.closing_time = index, time
-                    connection.closing_acknowledges = acknowledged_offset(other, ack) if flags & ACK else UNKNOWN
-                elif flags & FIN and connection.closed_by != index and connection.closing_acknowledges > stream.fin:
-                    connection.closed_by = index  # the earlier FIN was the answer to this one
+                note_end(connection, index, segment)
                 if stream.ended and other.ended:
                     self._close(connection, "fin", file, packet)
 

@@ -68,8 +68,7 @@ def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[
     first = 0 if (fins[0][1], client_end) < (fins[1][1], server_end) else 1
     connection.closing_time = fins[first][1]
     other = connection.streams[1 - first]
-    in_order = (client_end < server_end) == (first == 0)
-    is_answer = in_order and fins[first][4] & ACK and acknowledged_offset(other, fins[first][3]) > other.fin
+    is_answer = fins[first][4] & ACK and acknowledged_offset(other, fins[first][3]) > other.fin
     connection.closed_by = 1 - first if is_answer else first
     connection.packets = len(client) + len(server)
     connection.last_packet, connection.last_time, *_ = last

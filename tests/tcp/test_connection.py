@@ -44,6 +44,22 @@ def fin_behind_the_one_that_acknowledges_it(tape: Tape) -> None:
     tape.send(CLIENT, 4)
 
 
+def answer_with_an_earlier_time(tape: Tape) -> None:
+    ask_and_answer(tape)
+    tape.send(CLIENT, 3, flags=FIN | ACK, ack=tape.bases[SERVER] + 6)
+    tape.send(SERVER, 6, flags=FIN | ACK, ack=tape.bases[CLIENT] + 4, after=-9 * 1_000_000)
+    tape.send(CLIENT, 4, after=9 * 1_000_000)
+
+
+def answer_with_an_earlier_time_and_copies(tape: Tape) -> None:
+    ask_and_answer(tape)
+    tape.send(CLIENT, 3, flags=FIN | ACK, ack=tape.bases[SERVER] + 6)
+    tape.send(CLIENT, 3, flags=FIN | ACK, ack=tape.bases[SERVER] + 6)
+    tape.send(SERVER, 6, flags=FIN | ACK, ack=tape.bases[CLIENT] + 4, after=-30 * 1_000_000)
+    tape.send(SERVER, 6, flags=FIN | ACK, ack=tape.bases[CLIENT] + 4)
+    tape.send(CLIENT, 3, flags=FIN | ACK, ack=tape.bases[SERVER] + 7)
+
+
 def fin_missing(tape: Tape) -> None:
     ask_and_answer(tape)
     tape.send(SERVER, 6, flags=FIN | ACK, ack=tape.bases[CLIENT] + 4)
@@ -269,6 +285,10 @@ def to_itself(tape: Tape) -> None:
 CASES = [
     Case("closed by the client", closed_by_client, [(8, "syn", "fin", 0, 0, b"ask", b"answer")]),
     Case("a FIN behind its answer", fin_behind_the_one_that_acknowledges_it, [(8, "syn", "fin", 0, 0, b"ask", b"answer")]),
+    Case("an answer with an earlier time", answer_with_an_earlier_time, [(8, "syn", "fin", 0, 0, b"ask", b"answer")]),
+    Case(
+        "an answer with an earlier time, and copies", answer_with_an_earlier_time_and_copies, [(10, "syn", "fin", 0, 0, b"ask", b"answer")]
+    ),
     Case("a FIN not captured, and its answer", fin_missing, [(7, "syn", "open", 0, 0, b"ask", b"answer")]),
     Case("a FIN behind what was not captured", data_and_fin_missing, [(6, "syn", "open", 1, 0, b"ask", b"answer")]),
     Case("both close at once", both_close_at_once, [(7, "syn", "fin", 1, 0, b"ask", b"answer")]),

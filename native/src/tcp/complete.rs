@@ -85,9 +85,8 @@ pub fn connection(py: Python<'_>, client: &Segments, server: &Segments, longest:
     let streams = [CompleteStream::of(client.segments())?, CompleteStream::of(server.segments())?];
     let fins = [streams[0].fin, streams[1].fin];
     let first = usize::from((fins[0].time, fins[0].packet) >= (fins[1].time, fins[1].packet));
-    let in_order = (fins[0].packet < fins[1].packet) == (first == 0);
     let behind = fins[first].acknowledgment.wrapping_sub(streams[1 - first].expected) as i32 > 0;
-    let is_answer = in_order && fins[first].flags & ACK != 0 && behind;
+    let is_answer = fins[first].flags & ACK != 0 && behind;
     let closed_by = if is_answer { 1 - first } else { first };
     let closing = fins[0].packet.max(fins[1].packet);
     let ending = both().filter(|segment| segment.packet <= closing).map(|segment| segment.time).max()?;
