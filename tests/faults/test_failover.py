@@ -179,6 +179,23 @@ def test_a_member_that_comes_again_beside_its_own_dead_connection_does_not_flap(
     assert FLAPPING not in diagnose(tmp_path, *talks).codes
 
 
+@pytest.mark.parametrize(("told", "rounds"), [*product((200, 1000, 3000), (1, 4))])
+def test_one_that_gets_messages_before_it_is_notified_takes_over_once(tmp_path: Path, told: int, rounds: int) -> None:
+    """A third member joins, the first one is active again and gets messages; the broker tells all of them later."""
+    step, first, second = 5 * SECOND, member("a", 0, 40000).server(active_change(active=True)), member("b", SECOND, 40001)
+    thirds = []
+    for number in range(rounds):
+        begin = (number + 1) * step
+        wait_until(first, begin).server(active_change(active=False))
+        wait_until(second, begin).server(active_change(active=True))
+        third = member("c", begin + SECOND, 40100 + number)
+        wait_until(first, begin + SECOND + 100 * MILLISECOND).server(delivery(number))
+        for talk, active in ((second, False), (third, False), (first, True)):
+            wait_until(talk, begin + SECOND + told * MILLISECOND).server(active_change(active=active))
+        thirds.append(third.client(close_consumer()).close())
+    assert len(diagnose(tmp_path, first, second, *thirds).of(FLAPPING)) == (rounds > 1)
+
+
 def from_before(folder: Path, visits: int, pause: int, *, kind: str = "Failover", again: bool = True) -> Diagnosis:
     """A member from before the capture is notified repeatedly that it is active; another one comes and goes."""
     stays, talks = Conversation(("10.0.0.1", 39999), acknowledge=False).server(delivery(1)), []

@@ -170,7 +170,7 @@ class PermitRule(ConsumerRule[PermitState]):
             consumer.switched = False
             if not consumer.active:  # brokers do not tell a standby that it takes over from one that left
                 consumer.active = True
-                emit_change(self.context, consumer, where, ACTIVE)
+                emit_change(self.context, consumer, where, ACTIVE, position, position)
             emit_change(self.context, consumer, where, TOOK, position, position)
         if consumer.last is None:
             consumer.first = consumer.last = position

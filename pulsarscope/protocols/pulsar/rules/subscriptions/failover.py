@@ -175,12 +175,19 @@ def _changes(facts: Sequence[Fact], switch_ns: int) -> list[ActiveChange]:
             changes.append(ActiveChange(name, fact))
             other = latest.values["name"] if latest is not None and _is_within(latest, fact, switch_ns) else None
         elif consumer_of(active.fact) == consumer_of(fact):
-            if (beside := _beside(name, joined)) is not None and not _is_within(active.fact, fact, switch_ns):
+            if _is_late_notification(active.fact, fact):
+                changes[-1] = ActiveChange(name, fact)
+            elif (beside := _beside(name, joined)) is not None and not _is_within(active.fact, fact, switch_ns):
                 changes += [ActiveChange(beside, fact), ActiveChange(name, fact)]
         elif other is not None and other != name:
             changes += [ActiveChange(other, fact), ActiveChange(name, fact)]
             other = other if latest is not None and latest.values["name"] != name and _is_within(latest, fact, switch_ns) else None
     return changes
+
+
+def _is_late_notification(before: Fact, after: Fact) -> bool:
+    """Return True for a broker's word that a consumer is active which got messages before: brokers wait a second before they tell."""
+    return before.values.get("oldest") is not None and after.values.get("oldest") is None
 
 
 def _beside(name: str, members: Iterable[str]) -> str | None:
