@@ -9,7 +9,7 @@ import pytest
 
 from tests.scenarios.commands import BY_BROKER, PING, PONG, close_consumer, delivery, flow, success
 from tests.scenarios.connections import connected, subscribed
-from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, problem_codes, with_code
 
 LOST, CLOSED = "keepalive-lost", "connection-closed-by-broker"
@@ -79,3 +79,24 @@ def test_a_half_that_ends_in_order_is_none(tmp_path: Path, story: str) -> None:
     else:
         close_half(talk, "client")
     assert CLOSED not in problem_codes(findings_of(tmp_path, talk))
+
+
+@pytest.mark.parametrize(("side", "size", "wait", "end"), [*product(("client", "server"), (13, 200), (3000, 40000), ("fin", "open"))])
+def test_an_answer_that_the_capture_may_lack_is_none_that_is_missing(tmp_path: Path, side: str, size: int, wait: int, end: str) -> None:
+    """The other direction acknowledges bytes that were not captured, until the end."""
+    other = "client" if side == "server" else "server"
+    for before in (False, True):
+        talk = consuming()
+        if before:
+            talk.lose(other, size)
+            for entry in range(4):  # the hole is known by then
+                talk.server(delivery(entry)).client(flow(1)).wait(SECOND)
+        talk.client(PING) if side == "client" else talk.server(PING)
+        talk.wait(MILLISECOND)
+        if not before:
+            talk.lose(other, size)
+        talk.wait(wait * MILLISECOND)
+        for _ in range(2):
+            talk.client(flow(1)) if side == "client" else talk.server(delivery(1))
+        rows = findings_of(tmp_path, close_half(talk, side) if end == "fin" else talk)
+        assert (with_code(rows, LOST) != []) == (before and (end == "fin" or wait > 10_000))

@@ -166,3 +166,15 @@ def test_real_tokens() -> None:
     rows = findings_in("token-auth-py.pcap")
     assert "2020-09-13" in only(rows, "token-expired")[0]
     assert with_code(findings_in("token-refresh-java.pcap"), "token-expires-soon") == []
+
+
+@pytest.mark.parametrize(("size", "refresh", "end"), [*product((0, 90), (True, False), ("fin", "rst"))])
+def test_a_token_that_may_have_been_renewed_by_bytes_that_the_capture_lacks(size: int, refresh: bool, end: str, tmp_path: Path) -> None:
+    """The direction of the client ends within the capture; what the broker acknowledges goes on."""
+    talk = open_to(30, refresh=refresh).wait(20 * SECOND)
+    if size:
+        talk.lose("client", size)
+    talk.server(PING).wait(40 * SECOND).server(PING)
+    rows = findings_of(tmp_path, talk.close("server") if end == "fin" else talk.reset())
+    code = "token-expired" if refresh else "auth-refresh-unsupported"
+    assert (code in problem_codes(rows)) == (not size or not refresh)

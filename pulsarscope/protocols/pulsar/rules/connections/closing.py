@@ -255,9 +255,9 @@ class ClosingRule(ConnectionRule):
             self._unanswered -= Counter(answered)
 
     def _is_silent(self, side: str, row: ConnectionRow) -> bool:
-        """Return True when this side has not answered the other's PING. The capture may lack a side that has no frames."""
+        """Return True when this side has not answered the other's PING. The capture may lack a side that has no frames, or its answer."""
         pings = self._pinged.get(_OTHER[side])
-        if not pings or self._last_command(side) is None:
+        if not pings or self._last_command(side) is None or may_lack(self._context, pings[0].time, row.end, side):
             return False
         asked, thresholds = pings[0].time, self._context.thresholds
         if row.end - asked > thresholds.ns("keepalive-lost-seconds"):
@@ -265,7 +265,7 @@ class ClosingRule(ConnectionRule):
         if row.closed_by != _OTHER[side] or self._context.closing is None:
             return False
         waited = self._context.closing[1] - asked
-        return waited >= thresholds.ns("keepalive-lost-closed-seconds") and not may_lack(self._context, asked, row.end, side)
+        return waited >= thresholds.ns("keepalive-lost-closed-seconds")
 
     def _last_command(self, side: str) -> LastCommand | None:
         command, last = self._command_of_server, self._last_of_server

@@ -130,6 +130,10 @@ class TokenRule(ConnectionRule):
         if self._token is None and challenge is None:
             return
         where, expires = self._token or (challenge or last, None)
+        if self._refreshable is not False and self._error is None and may_lack(self._context, where.time, row.end):
+            expires = None  # it may lack a newer token
+            if challenge is None:
+                return
         values = {
             "server": row.server,
             "expires": expires,
