@@ -7,8 +7,10 @@ from typing import Any
 from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
+from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import JOINED
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
 
 SLOW_LINK_NS_PER_BYTE = 125_000
@@ -101,3 +103,23 @@ def note_rest(context: RuleContext, consumer: PermitState, row: FrameRow) -> Non
     if rest >= max(shortest, SLOW_LINK_NS_PER_BYTE * row.size) and not may_lack(context, since.time, row.time, SERVER):
         consumer.rested_ns += rest
         consumer.rests += 1
+
+
+def report_excess(context: RuleContext, consumer: PermitState) -> None:
+    """Report messages beyond the permits; FLOWs may be among missing bytes."""
+    if consumer.lowest_at is None or context.lost:
+        return
+    excess = plural(-consumer.lowest, "message")
+    text = f"{consumer.title} was sent {excess} more than it had permits for ({consumer.granted:,} granted in all)."
+    evidence = {"frames": [consumer.lowest_at.name], **consumer.evidence, "permits": consumer.lowest, "granted": consumer.granted}
+    context.report("permits-negative", consumer.lowest_at, text, evidence)
+
+
+def emit_joined(context: RuleContext, rule: str, consumer: PermitState, now: int, *, closed: bool) -> None:
+    """Emit that a consumer of a Key_Shared subscription got nothing, though it has permits."""
+    if consumer.kind != "Key_Shared" or consumer.ready is None or consumer.topic is None or context.lost:
+        return
+    if consumer.delivered == 0 < consumer.permits:
+        since = max(consumer.ready.time, consumer.able)
+        values = {**consumer.evidence, "title": consumer.title, "since": since, "closed": closed}
+        context.emit_fact(rule, consumer.topic, consumer.ready._replace(time=now), JOINED, values)

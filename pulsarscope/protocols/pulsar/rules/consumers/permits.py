@@ -18,11 +18,10 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permits_of, position_of
-from pulsarscope.protocols.pulsar.rules.consumers.permit_state import PermitState, note_rest
+from pulsarscope.protocols.pulsar.rules.consumers.permit_state import PermitState, emit_joined, note_rest, report_excess
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_flows
 from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG, EMIT_NS
-from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import JOINED
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, ConsumerRule
 from pulsarscope.protocols.pulsar.rules.subscriptions.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.subscriptions.failover import ACTIVE, TOOK, emit_change
@@ -86,27 +85,28 @@ class PermitRule(ConsumerRule[PermitState]):
         """Messages with a time of delivery that were emitted."""
         self._skipped: list[tuple[int, Where, dict[str, Any]]] = []
         """Time before, delivery behind, and values of the facts on what consumers passed over."""
+        self._waits: list[tuple[str, Where, dict[str, Any]]] = []
+        """Topic, start and values of the facts on waits that went on until a consumer was closed."""
         self._silent_ns = context.thresholds.ns("broker-silent-seconds")
         self._shortest_ns = min(self._silent_ns, context.thresholds.ns("dispatch-limited-rest-seconds"))
 
     def review(self, consumer: PermitState, now: int, *, ending: bool) -> None:
         """Report a lack of permits, and emit what other connections need to know."""
         self._evaluate_starvation(consumer, now, "consumer-starved-closed-seconds" if ending else "consumer-starved-seconds")
-        self._emit_wait(consumer, now, ending=ending)
+        wait = self._emit_wait(consumer, now, ending=ending)
         if ending:
+            if wait is not None and len(self._waits) < SKIPPED_MAX:
+                self._waits.append(wait)
             self._emit_starving(consumer, now)
             self._emit_began(consumer, now)
-            self._emit_joined(consumer, now)
+            emit_joined(self.context, BACKLOG, consumer, now, closed=not self.open)
             self._emit_consumed(consumer, now)
             self._evaluate_promise(consumer, now)
             advise_on_flows(self.context, consumer, consumer.single, consumer.singles, consumer.delivered, now)
         if consumer.last != consumer.emitted:
             self._emit_delivered(consumer)
-        if ending and consumer.lowest_at is not None and not self.context.lost:
-            excess = plural(-consumer.lowest, "message")
-            text = f"{consumer.title} was sent {excess} more than it had permits for ({consumer.granted:,} granted in all)."
-            evidence = {"frames": [consumer.lowest_at.name], **consumer.evidence, "permits": consumer.lowest, "granted": consumer.granted}
-            self.context.report("permits-negative", consumer.lowest_at, text, evidence)
+        if ending:
+            report_excess(self.context, consumer)
 
     def _begin(self, row: FrameRow) -> None:
         self._subscribe(row)
@@ -287,29 +287,31 @@ class PermitRule(ConsumerRule[PermitState]):
 
     # -- facts for the topic's other connections
 
-    def _emit_wait(self, consumer: PermitState, now: int, *, ending: bool) -> None:
-        """Emit a long wait with permits: when it ends, and before that each time that it has doubled."""
+    def _emit_wait(self, consumer: PermitState, now: int, *, ending: bool) -> tuple[str, Where, dict[str, Any]] | None:
+        """Emit, and return, a long wait with permits: when it ends, and before that each time that it has doubled."""
         since, waits = consumer.last_service, consumer.permits > 0 and consumer.active and not consumer.compacted
         if since is None or now - since.time < self._silent_ns or not waits:
-            return
+            return None
         if not ending and now - since.time < 2 * consumer.waited:
-            return
+            return None
         consumer.waited = now - since.time
-        if consumer.topic is not None and not consumer.topic.startswith("non-persistent://"):
-            values = {
-                **consumer.evidence,
-                "kind": consumer.kind,
-                "title": consumer.title,
-                "permits": consumer.permits,
-                "entry_permits": consumer.entry_permits,
-                "last": consumer.last,
-                "since": since.time,
-                "lost": self.context.lost,
-                "undecided": max(self._missed(consumer.number), self.unreadable.get(SERVER, -1)) >= since.time
-                or may_lack(self.context, since.time, now, SERVER),
-                "server": host(self.context.server),
-            }
-            self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), "waiting", values)
+        if consumer.topic is None or consumer.topic.startswith("non-persistent://"):
+            return None
+        values = {
+            **consumer.evidence,
+            "kind": consumer.kind,
+            "title": consumer.title,
+            "permits": consumer.permits,
+            "entry_permits": consumer.entry_permits,
+            "last": consumer.last,
+            "since": since.time,
+            "lost": self.context.lost,
+            "undecided": max(self._missed(consumer.number), self.unreadable.get(SERVER, -1)) >= since.time
+            or may_lack(self.context, since.time, now, SERVER),
+            "server": host(self.context.server),
+        }
+        self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), "waiting", values)
+        return consumer.topic, since, values
 
     def _missed(self, number: int) -> int:
         """Return the time of the latest message for a consumer before it was known; -1: there is none."""
@@ -344,6 +346,9 @@ class PermitRule(ConsumerRule[PermitState]):
         for since, where, values in self._skipped:
             if not may_lack(self.context, since, row.end, SERVER):
                 self.context.emit_fact(BACKLOG, values["topic"], where._replace(time=row.end), SKIPPED, values)
+        for topic, where, values in self._waits:  # the broker may have sent to these, too
+            if may_lack(self.context, where.time, row.end, SERVER):
+                self.context.emit_fact(BACKLOG, topic, where._replace(time=row.end), "waiting", values | {"undecided": True})
 
     def _evaluate_promise(self, consumer: PermitState, now: int) -> None:
         """Report a reader that waits for the last message."""
@@ -368,15 +373,6 @@ class PermitRule(ConsumerRule[PermitState]):
             for topic in (consumer.topic, None if first is None else topic_of_ledger({"ledgerId": first[0]})):
                 if topic is not None:  # producers from before the capture are known by the ledger
                     self.context.emit_fact(BACKLOG, topic, consumer.ready._replace(time=now), BEGAN, values)
-
-    def _emit_joined(self, consumer: PermitState, now: int) -> None:
-        """Emit that a consumer of a Key_Shared subscription got nothing, though it has permits."""
-        if consumer.kind != "Key_Shared" or consumer.ready is None or consumer.topic is None or self.context.lost:
-            return
-        if consumer.delivered == 0 < consumer.permits:
-            since = max(consumer.ready.time, consumer.able)
-            values = {**consumer.evidence, "title": consumer.title, "since": since, "closed": not self.open}
-            self.context.emit_fact(BACKLOG, consumer.topic, consumer.ready._replace(time=now), JOINED, values)
 
     def _emit_consumed(self, consumer: PermitState, now: int) -> None:
         """Emit what a consumer of a partition got."""

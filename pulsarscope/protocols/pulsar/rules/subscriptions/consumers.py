@@ -87,6 +87,8 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         self._state = state
         self._subscribing: dict[str, int] = {}
         """Consumer id by the name of its SUBSCRIBE, until that is answered."""
+        self._unsubscribing: dict[str, int] = {}
+        """Consumer id by the name of its UNSUBSCRIBE, until that is answered."""
         self._reviewed_at = -REVIEW_NS
         self.unreadable: dict[str, int] = {}
         """By sender, time of the latest frame of which the capture lacks so much that its command is unknown or it may hide other
@@ -177,8 +179,11 @@ class ConsumerRule(ConnectionRule, Generic[State]):
     def _success(self, row: FrameRow) -> None:
         if (consumer := self.consumers.get(self._subscribing.pop(row.request or "", -1))) is not None:
             consumer.ready = where_of(row)
+        if (number := self._unsubscribing.pop(row.request or "", None)) is not None:
+            self._remove(number, row.time)
 
     def _error(self, row: FrameRow) -> None:
+        self._unsubscribing.pop(row.request or "", None)
         self.consumers.pop(self._subscribing.pop(row.request or "", -1), None)
 
     def _close(self, row: FrameRow) -> None:
@@ -188,6 +193,11 @@ class ConsumerRule(ConnectionRule, Generic[State]):
             consumer.closed_by = row.direction
         if (consumer := self._remove((row.fields or {}).get("consumer_id", -1), row.time)) is not None:
             self.closed(consumer, row)
+
+    def _unsubscribe(self, row: FrameRow) -> None:
+        """Note a consumer that ends with its subscription; a refusal leaves both."""
+        if (consumer := self.find(row)) is not None and len(self._unsubscribing) < CONSUMERS_MAX:
+            self._unsubscribing[where_of(row).name] = consumer.number
 
     def _keep_alive(self, row: FrameRow) -> None:
         now = row.time
@@ -206,11 +216,12 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         "SUCCESS": _success,
         "ERROR": _error,
         "CLOSE_CONSUMER": _close,
+        "UNSUBSCRIBE": _unsubscribe,
         "": note_unreadable,
         "PING": _keep_alive,
         "PONG": _keep_alive,
     }
-    passive: ClassVar[frozenset[Handler] | None] = frozenset({_success, _error})
+    passive: ClassVar[frozenset[Handler] | None] = frozenset({_success, _error, _unsubscribe})
 
 
 def _place(row: FrameRow) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from tests.faults.consumers import publishing
 from tests.places import CAPTURES
 from tests.scenarios import Conversation, command_frame
-from tests.scenarios.commands import PING, TOPIC, ack, delivery, flow
+from tests.scenarios.commands import PING, PONG, TOPIC, ack, close_consumer, delivery, error, flow, success
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
@@ -27,6 +28,37 @@ def test_a_published_message_that_does_not_come_is_the_broker_s_silence(tmp_path
     assert 57 <= evidence["silent_ns"] / SECOND <= 59
     assert "7:2" in (row.text or "")
     assert diagnosis.frames[evidence["frames"][0]].time == row.time
+
+
+@pytest.mark.parametrize(("lost", "size", "end"), [*product(("", "before", "after"), (40, 400), ("closed", "fin", "open"))])
+def test_what_the_capture_may_lack_is_no_silence(tmp_path: Path, lost: str, size: int, end: str) -> None:
+    """The broker's direction may end within the capture: only what the client acknowledges shows that it went on."""
+    talk = subscribed(connected()).client(flow(10))
+    if lost == "before":
+        talk.lose("server", size)
+        for _ in range(4):  # the hole is known by then
+            talk.client(PING).server(PONG).wait(SECOND)
+    talk.server(delivery(1)).client(ack(1)).wait(5 * SECOND)
+    if lost == "after":
+        talk.lose("server", size).client(flow(1))
+    talk.wait(20 * SECOND)
+    if end == "closed":
+        talk.client(close_consumer())
+    talk.wait(SECOND).client(PING)
+    diagnosis = diagnose(tmp_path, talk.end() if end == "fin" else talk, producing(connected(40001, start=2 * SECOND), entry=2).close())
+    assert ("broker-silent" in diagnosis.codes) is (lost != "after")
+
+
+@pytest.mark.parametrize(("answer", "wait"), [*product(("success", "error", "none"), (8, 60))])
+def test_a_consumer_whose_subscription_is_gone_gets_nothing(tmp_path: Path, answer: str, wait: int) -> None:
+    """An UNSUBSCRIBE that is refused changes nothing."""
+    talk = subscribed(connected()).client(flow(10)).server(delivery(1)).client(ack(1)).wait(MILLISECOND)
+    talk.client(command_frame("UNSUBSCRIBE", consumer_id=1, request_id=70)).wait(MILLISECOND)
+    if answer != "none":
+        talk.server(success(70) if answer == "success" else error(70, "PersistenceError"))
+    talk = talk.wait(wait * SECOND).client(PING)
+    diagnosis = diagnose(tmp_path, talk, producing(connected(40001, start=2 * SECOND), entry=2).close())
+    assert ("broker-silent" in diagnosis.codes) is (answer != "success")
 
 
 ELSEWHERE = ("10.0.0.3", 6650)
