@@ -83,7 +83,7 @@ class BrowseApp(SearchingApp):
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
         yield Static(id="title", markup=False)
-        yield Prompt(id="prompt", suggester=Names(self._names), placeholder="f filter   / search   : go to frame or seconds   ? keys")
+        yield Prompt(Names(self._names), id="prompt")
         with TabbedContent(id="pages", initial="frames"):
             with TabPane("1 Frames", id="frames"):
                 yield Static(id="heading", markup=False)
@@ -160,6 +160,8 @@ class BrowseApp(SearchingApp):
         elif not browsed.ended:
             how = "live" if browsed.live else "reading"
             parts.append(f"{how} {100 * browsed.bytes_read // browsed.size} %" if browsed.size else how)
+        elif not browsed.frames:
+            parts.append("nothing of a known protocol: see 2 Findings")
         if self.list.paused:
             parts.append(f"paused, {len(browsed.frames) - self.list.shown_of_store:,} more")
         if self.payloads is not None:
@@ -254,10 +256,7 @@ class BrowseApp(SearchingApp):
         self._prompting = what
         self.action_page("frames")
         chosen = () if self.lines.columns is None else self.lines.columns.names
-        self.prompt.value = {"filter": self.filter_text, "columns": ", ".join(chosen)}.get(what, "")
-        titles = {"go": "go to", "write": "write to", "payloads": "search in payloads", "columns": "columns, as in topic, send.sequence_id"}
-        self.prompt.border_title = titles.get(what, what)
-        self.prompt.focus()
+        self.prompt.ask(what, {"filter": self.filter_text, "columns": ", ".join(chosen)}.get(what, ""))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Show whether a filter is valid."""
@@ -292,8 +291,7 @@ class BrowseApp(SearchingApp):
         if self._prompting != "filter":
             self.prompt.value = self.filter_text
         self._prompting = ""
-        self.prompt.border_title = self.prompt.border_subtitle = ""
-        self.prompt.remove_class("invalid")
+        self.prompt.rest()
         self.list.focus()
 
     def action_leave(self) -> None:

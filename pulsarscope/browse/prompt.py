@@ -14,6 +14,21 @@ from textual.widgets import Input
 _LAST_WORD = re.compile(r"[A-Za-z_][\w.]*$")
 
 
+IDLE = "f filter   / search   : go to frame or seconds   ? keys"
+
+_QUESTIONS = {
+    "filter": ("filter", 'as in latency > 5ms && topic contains "orders"'),
+    "search": ("search", "a text in lines and fields"),
+    "payloads": ("search in payloads", "a text in payloads and values"),
+    "go": ("go to", "a frame or packet, as in 12.1 or 12, or a time, as in 3.5s"),
+    "write": ("write to", "a file, as in shown.pcapng"),
+    "columns": ("columns", "fields, as in topic, send.sequence_id"),
+}
+"""Title, and example, of what is asked for."""
+
+_COMPLETED = {"filter", "columns"}
+
+
 class Names(Suggester):
     """Completion of the last word of a filter."""
 
@@ -35,10 +50,29 @@ class Prompt(Input):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("up", "earlier", show=False), Binding("down", "later", show=False)]
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, names: Suggester, **options: Any) -> None:
+        """Complete fields and commands by `names`, where there may be any."""
+        super().__init__(placeholder=IDLE, **options)
         self.history: list[str] = []
         self._at = 0
+        self._names = names
+
+    def ask(self, what: str, value: str) -> None:
+        """Ask for a line, and propose a value."""
+        self.border_title, self.placeholder = _QUESTIONS[what]
+        self.suggester = self._names if what in _COMPLETED else None
+        self.value = value
+        self.focus()
+
+    def rest(self) -> None:
+        """Show the keys again that ask for something."""
+        self.border_title = self.border_subtitle = ""
+        self.placeholder = IDLE
+        self.remove_class("invalid")
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """Return True for keys that write; Textual does not know the character of this one, and would show what it else does."""
+        return key == "slash" or super().check_consume_key(key, character)
 
     def keep(self) -> None:
         """Remember what was given."""

@@ -48,6 +48,13 @@ class ConfigFile(NamedTuple):
         """Return the sections of the profiles by name. Raises UsageError when they are none."""
         return _section(self, self.content.get(PROFILE, {}), PROFILE)
 
+    def check_profiles(self) -> None:
+        """Raise UsageError for a profile that is none: its settings would be read by no command."""
+        if isinstance(self.content.get(PROFILE), str):
+            raise UsageError(f"{printable(str(self.path))}: no profile is chosen in a file: give --profile, or set PULSARSCOPE_PROFILE")
+        for name, section in self.profiles().items():
+            _section(self, section, f"{PROFILE}.{printable(name)}")
+
 
 def read_config_file(path: Path, *, local: bool) -> ConfigFile:
     """Return the contents of a configuration file. Raises UsageError when it cannot be read."""
@@ -81,6 +88,7 @@ def settings(files: Sequence[ConfigFile], command: str, commands: Collection[str
     """
     found: dict[str, Setting] = {}
     for file in files:
+        file.check_profiles()
         found |= _of_section(file, file.content, "", command, commands)
     if profile is None:
         return found

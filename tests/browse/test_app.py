@@ -608,3 +608,36 @@ def test_a_damaged_index_leaves_the_screen(captures: Path, tmp_path: Path) -> No
                 assert app.list.count == 0
 
     asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_the_prompt_says_what_it_asks_for_and_completes_only_names(captures: Path) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press("slash")
+        await until(lambda: "a text in lines and fields" in text_of(app), pilot)
+        assert "/ Search" not in text_of(app).splitlines()[-1]  # it writes a slash here
+        await write(pilot, "ERROR")
+        await pilot.pause(0.2)
+        assert "ERROR.error" not in text_of(app)
+        await pilot.press("escape", "f")
+        await until(lambda: "latency > 5ms" in text_of(app), pilot)
+        await write(pilot, "ERROR")
+        await until(lambda: "ERROR.error" in text_of(app), pilot)
+        await pilot.press("escape")
+        await until(lambda: "f filter" in text_of(app), pilot)
+
+    on_screen(steps, captures / "errors.pcap")
+
+
+@pytest.mark.slow
+def test_a_capture_without_frames_points_to_the_findings(captures: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes((captures / "errors.pcap").read_bytes()[:24])
+
+    async def run() -> None:
+        with TemporaryFile() as kept:
+            app = browse_app(BrowseRequest(files=[str(empty)]), kept)
+            async with app.run_test(size=(200, 24)) as pilot:
+                await until(lambda: "0 frames  ·  nothing of a known protocol: see 2 Findings" in text_of(app), pilot)
+
+    asyncio.run(run())

@@ -71,6 +71,18 @@ def test_what_is_no_configuration_is_refused_in_one_line(tmp_path: Path, text: s
     assert "\x00" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("profile = 'p'", "no profile is chosen in a file: give --profile"),
+        ("[profile]\np = 1", "profile.p is a section"),
+    ],
+)
+def test_a_profile_that_is_none_is_refused_when_none_is_chosen(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        values(read(tmp_path, text))
+
+
 def test_bytes_that_are_no_text_and_missing_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     for name in ("binary", "missing", "."):

@@ -49,6 +49,19 @@ def set_defaults(context: typer.Context, profile: str | None) -> None:
     context.meta[ORIGINS] = {name: setting.origin for name, (_, setting) in defaults.items()}
 
 
+class ConfiguredUsageError(UsageError):
+    """UsageError of a command with defaults from files; its message may have lines that point at a place in a text."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self._lines = lines
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return the lines of the message."""
+        return self._lines
+
+
 @contextmanager
 def with_origins(context: typer.Context) -> Iterator[None]:
     """Add to a UsageError where the defaults of the command come from: one of them may be the cause."""
@@ -58,7 +71,8 @@ def with_origins(context: typer.Context) -> Iterator[None]:
         origins = [origin for name, origin in context.meta[ORIGINS].items() if not _given(context, name)]
         if not origins:
             raise
-        raise UsageError(f"{error} (options of {', '.join(dict.fromkeys(origins))} apply)") from None
+        first, *rest = error.lines
+        raise ConfiguredUsageError(f"{first} (options of {', '.join(dict.fromkeys(origins))} apply)", *rest) from None
 
 
 def read_files() -> list[ConfigFile]:

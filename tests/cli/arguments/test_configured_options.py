@@ -134,6 +134,14 @@ def test_a_command_that_cannot_be_carried_out_says_whose_options_apply(command: 
     assert err.endswith("config.toml, .pulsarscope.toml [diagnose] apply)\n")
 
 
+def test_the_place_in_a_filter_is_marked_when_options_of_files_apply(command: Setup) -> None:
+    command.local("[decode]\nfilter = 'comand == SEND'\n")
+    code, _, err = command("decode", QUICKSTART)
+    assert code == 2
+    assert err.splitlines()[0].endswith("did you mean command? (options of .pulsarscope.toml [decode] apply)")
+    assert err.splitlines()[1:] == ["  comand == SEND", "  ^~~~~~"]
+
+
 def test_options_that_the_command_line_gives_are_nobody_elses(command: Setup) -> None:
     command.local("[decode]\ncolumns = 'packet'\n")
     assert "apply" not in command("decode", "--columns", "pakcet", QUICKSTART)[2]
