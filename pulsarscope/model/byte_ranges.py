@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +25,8 @@ class ByteRanges(NamedTuple):
         """Return True when a range has bytes between `start` and `end`."""
         if self.compiled is not None:
             return bool(self.compiled.within(start, end))
-        return start < end and bisect_right(self.ends, start) < bisect_left(self.starts, end)
+        starts, at = self.starts, bisect_right(self.ends, start)
+        return start < end and at < len(starts) and starts[at] < end
 
 
 NO_RANGES = ByteRanges((), ())

@@ -155,15 +155,21 @@ def _carriers(
         )
         return found
     all_segments = ranges.complete or bool(named)
-    placed = ((segment[0], segment[4], *_bytes_of(segment, stream)) for segment in segments if all_segments or segment[6])
-    return [place for place in placed if _is_looked_for(ranges, named, place[0], place[2], place[3])]
+    carriers = []
+    for segment in segments:
+        if all_segments or segment[6]:
+            packet = segment[0]
+            start, end = _bytes_of(segment, stream)
+            if _is_looked_for(ranges, named, packet, start, end):
+                carriers.append((packet, segment[4], start, end))
+    return carriers
 
 
 def _bytes_of(segment: Segment, stream: Stream | _EndedStream) -> tuple[int, int]:
     """Return start and end offset of a segment in its stream, from the stream's position after the block."""
-    _, _, sequence, _, flags, _, payload, *_ = segment
+    payload = segment[6]
     if payload and stream.sequence != UNKNOWN:
-        distance = sequence_difference(stream.sequence, sequence + bool(flags & SYN))
+        distance = sequence_difference(stream.sequence, segment[2] + bool(segment[4] & SYN))
         if abs(distance) <= SEQUENCE_JUMP_MAX_BYTES:
             start = stream.length + distance
             return start, start + len(payload)

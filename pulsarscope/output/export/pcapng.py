@@ -20,6 +20,11 @@ _COMMENT, _APPLICATION, _IF_NAME, _IF_TIME_RESOLUTION, _IF_TIME_OFFSET = 1, 4, 2
 _PACKET_BYTES = 32
 """Length of the block of a packet without its bytes and options."""
 
+_PADDING = b"", bytes(3), bytes(2), bytes(1)
+"""Zeros up to a multiple of four bytes, by the remainder of a length."""
+
+_OPTIONS_END = bytes(4)
+
 _TEXT_MAX_BYTES = 0xFFFF
 """Longest text of an option, whose length has 16 bits (§3.5)."""
 
@@ -68,10 +73,7 @@ class PcapngWriter:
 
         Link type (as registered for pcap), `snaplen` (0: not cut) and name identify the interface. A very long comment is cut.
         """
-        early = time < 0
-        number = self._interface((link_type, snaplen, interface, early))
-        ticks = time - _BEFORE_1970_SECONDS * SECOND if early else time
-        self._sink.write(packet_block(number, ticks, wire_bytes, data, comment))
+        self._sink.write(self._packet((link_type, snaplen, interface), time, wire_bytes, data, comment))
 
     def packets(self, packets: list[tuple[Any, list[str]]], copied: HeldPackets | None = None) -> None:
         """Write packets (`capture.PacketRecord`), each with the lines of its comment, as `packet` does, and others between them."""
@@ -88,17 +90,14 @@ class PcapngWriter:
                 return
             if copied is not None:
                 packets = sorted([*packets, *copied.records()], key=itemgetter(0))  # by the number of the packet
-        for record, lines in packets:
-            interface = record.interface
-            self.packet(
-                record.data,
-                time=record.time,
-                wire_bytes=record.wire_bytes,
-                link_type=interface.link_type,
-                snaplen=interface.snaplen,
-                interface=interface.name,
-                comment="\n".join(lines),
-            )
+        for (_, time, wire_bytes, interface, data), lines in packets:
+            self._sink.write(self._packet(interface, time, wire_bytes, data, "\n".join(lines)))
+
+    def _packet(self, interface: tuple[int, int, str], time: int, wire_bytes: int, data: bytes, comment: str) -> bytes:
+        """Return the block of a packet, when its interface is described."""
+        early = time < 0
+        ticks = time - _BEFORE_1970_SECONDS * SECOND if early else time
+        return packet_block(self._interface((*interface, early)), ticks, wire_bytes, data, comment)
 
     def _begin(self) -> None:
         self._interfaces.clear()
@@ -136,9 +135,10 @@ def packet_block(interface: int, time: int, wire_bytes: int, data: bytes, commen
     """Return a packet (§4.3) at a time of its interface's clock; `wire_bytes` is its length before the capture cut it."""
     options = _options((_COMMENT, _text(comment))) if comment else b""
     size = len(data)
-    length = _PACKET_BYTES + size + (-size & 3) + len(options)
+    padding = _PADDING[size & 3]
+    length = _PACKET_BYTES + size + len(padding) + len(options)
     head = _packet_head(_PACKET, length, interface, time >> 32, time & 0xFFFF_FFFF, size, wire_bytes)
-    return b"".join((head, data, bytes(-size & 3), options, _word(length)))
+    return b"".join((head, data, padding, options, _word(length)))
 
 
 def secrets_block(key_log: bytes) -> bytes:
@@ -159,12 +159,15 @@ def _block(block_type: int, body: bytes) -> bytes:
 
 
 def _padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) & 3)
+    return data + _PADDING[len(data) & 3]
 
 
 def _options(*options: tuple[int, bytes]) -> bytes:
     """Return options and their end (§3.5)."""
-    return b"".join([_option_head(code, len(value)) + _padded(value) for code, value in options]) + bytes(4)
+    parts: list[bytes] = []
+    for code, value in options:
+        parts += _option_head(code, len(value)), value, _PADDING[len(value) & 3]
+    return b"".join((*parts, _OPTIONS_END))
 
 
 def _text(text: str) -> bytes:
