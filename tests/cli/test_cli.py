@@ -89,6 +89,8 @@ def test_wrong_usage_is_two(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("pipeline a.pcap --every x", "'--every': x: give a number from 0.1 on."),
         ("live -i lo --duration 3", "(Possible options: --for)"),
         ("decode a.pcap --threads 3", "(Possible options: --jobs)"),
+        ("extract a.pcap -w b.pcap", "(Possible options: --output)"),
+        ("diagnose -r a.pcap", "No such option: -r (name captures without it)"),
     ],
 )
 def test_wrong_options_are_explained_in_plain_words(

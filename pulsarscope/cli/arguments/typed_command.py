@@ -24,6 +24,7 @@ ALSO_CALLED = {
     "--threads": "--jobs",
     "--timeout": "--for",
     "--workers": "--jobs",
+    "-w": "--output",
 }
 """Options of other programs, with the equivalent option of this one."""
 
@@ -51,6 +52,8 @@ class TypedCommand(TyperCommand):
         ours = ALSO_CALLED.get(getattr(error, "option_name", ""))
         if ours is not None and any(ours in parameter.opts for parameter in self.params):
             error.possibilities = [ours]
+        elif getattr(error, "option_name", "") == "-r" and any(parameter.name == "files" for parameter in self.params):
+            error.message += " (name captures without it)"
         elif isinstance(error, typer.BadParameter) and error.param is not None:
             error.message = in_plain_words(error.message, error.param.type)
 
