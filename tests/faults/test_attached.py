@@ -11,6 +11,7 @@ import pulsarscope as ps
 from pulsarscope.protocols.pulsar.topics import named_topic
 from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.commands import (
+    BY_BROKER,
     PING,
     PONG,
     ack,
@@ -18,12 +19,14 @@ from tests.scenarios.commands import (
     close_producer,
     created,
     delivery,
+    flow,
     producer,
     receipt,
     send,
     subscribe,
     success,
 )  # fmt: skip
+from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
 
@@ -145,3 +148,31 @@ def test_what_may_be_another_thing_or_comes_back_elsewhere_is_not_called_an_unlo
     """The broker closes consumers for a reset of their cursor, too; clients that come back with another id have the topic's own name."""
     codes = diagnose(tmp_path, unloaded(kinds, back=back, other=other)).codes
     assert not {"topic-unloaded", "cursor-reset"} & set(codes)
+
+
+@pytest.mark.parametrize(("got", "acked", "hole"), [*product((6, 20), (0, 6), ("server", "both", ""))])
+def test_acks_that_are_read_before_their_messages_count(tmp_path: Path, got: int, acked: int, hole: str) -> None:
+    """The SUBSCRIBE and the beginning of the broker's stream are missing: its messages are read once that is known."""
+    talk = Conversation().handshake()
+    for side in {"both": ("client", "server"), "": ()}.get(hole, (hole,)):
+        talk.lose(side, 90)
+    talk.client(flow(1000))
+    for entry in range(got):
+        talk.server(delivery(entry)).wait(MILLISECOND)
+    if acked:
+        talk.client(*[ack(entry) for entry in range(got)])
+    talk.wait(30 * MILLISECOND)
+    for _ in range(4):
+        talk.wait(2 * SECOND).server(PING).client(PONG)
+    assert (NOT_ACKING in diagnose(tmp_path, talk).codes) == (not acked)
+
+
+@pytest.mark.parametrize(("by", "late", "count"), [*product(("client", "broker"), (5, 150), (1, 60))])
+def test_messages_on_their_way_to_a_closed_consumer_make_none(tmp_path: Path, by: str, late: int, count: int) -> None:
+    """Nobody acknowledges them, and the broker sends them again to another one."""
+    talk = subscribed(connected()).client(flow(1000)).server(delivery(0)).client(ack(0)).wait(SECOND)
+    talk.client(close_consumer()) if by == "client" else talk.server(close_consumer(1, BY_BROKER))
+    talk.wait(late * MILLISECOND).server(*[delivery(entry) for entry in range(1, 1 + count)])
+    for _ in range(5):
+        talk.wait(2 * SECOND).client(PING).server(PONG)
+    assert NOT_ACKING not in diagnose(tmp_path, talk).codes

@@ -174,3 +174,16 @@ def test_a_client_that_closed_first_is_known_by_what_the_broker_acknowledges(tmp
     else:
         connected_again = subscribed(connected()).client(flow(10)).wait(SECOND).close("server")
         assert "connection-closed-by-broker" in problems(diagnose(tmp_path, connected_again))
+
+
+@pytest.mark.parametrize(("count", "snap", "answered"), [*product((1, 7, 30), (88, 92), (True, False))])
+def test_receipts_of_which_the_snap_length_leaves_the_beginning_are_answers(tmp_path: Path, count: int, snap: int, answered: bool) -> None:
+    """Of each a few bytes are missing."""
+    talk = connected().client(producer()).server(created())
+    for number in range(count):
+        talk.client(send(1, number)).wait(MILLISECOND)
+        if answered:
+            talk.server(receipt(1, number, entry=number))
+        talk.wait(10 * MILLISECOND)
+    talk.wait(8 * SECOND).client(PING).server(PONG)
+    assert ("send-unanswered" in problems(cut(tmp_path, snap, talk))) == (not answered)

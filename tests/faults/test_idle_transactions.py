@@ -101,3 +101,22 @@ def test_a_broker_is_not_silent_that_waits_for_the_end_of_a_transaction(tmp_path
         end_of(wait_until(within, length * SECOND), 5)
         wait_until(into, length * SECOND + 10 * MILLISECOND).server(*[delivery(entry) for entry in range(10)])
     assert "broker-silent" not in diagnose(tmp_path, within, plain, into).codes
+
+
+@pytest.mark.parametrize(("rest", "answer"), [*product((4, 12), ("none", "late", "receipt"))])
+def test_a_client_that_waits_for_a_step_is_not_idle(tmp_path: Path, rest: int, answer: str) -> None:
+    """The last step has no answer up to the end, or a late one."""
+    talk = end_of(transactions(2, 3, 10), 7)
+    talk.client(command_frame("NEW_TXN", request_id=400, txn_ttl_millis=60_000, tc_id=0))
+    ident: dict[str, Any] = {"txnid_most_bits": 3, "txnid_least_bits": 99}
+    talk.server(command_frame("NEW_TXN_RESPONSE", request_id=400, **ident))
+    added = command_frame("ADD_SUBSCRIPTION_TO_TXN", request_id=401, subscription=[{"topic": TOPIC, "subscription": "s"}], **ident)
+    response = command_frame("ADD_SUBSCRIPTION_TO_TXN_RESPONSE", request_id=401, **ident)
+    talk.wait(10 * MILLISECOND).client(added)
+    if answer == "receipt":
+        talk.server(response)
+    wait_until(talk, (rest - 1) * SECOND)
+    if answer == "late":
+        talk.server(response)
+    diagnosis = diagnose(tmp_path, wait_until(talk, rest * SECOND).client(PING).server(PONG), beside(rest))
+    assert (OPEN in diagnosis.codes) == (answer == "receipt")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import BY_BROKER, ack, close_consumer, created, delivery, flow, producer, receipt, send, success
+from tests.scenarios.commands import BY_BROKER, PING, PONG, ack, close_consumer, created, delivery, flow, producer, receipt, send, success
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -177,3 +177,20 @@ def test_a_batch_has_as_many_sequence_ids_as_messages(tmp_path: Path, kind: str,
 def test_entries_that_nobody_is_seen_to_publish_are_not(tmp_path: Path, kind: str) -> None:
     """Markers of transactions, and producers out of sight."""
     assert SKIPPED not in diagnose(tmp_path, *passing_over("", kind), publishing(20, 10 * MILLISECOND, first=50)).codes
+
+
+@pytest.mark.parametrize(("kind", "hole"), [*product(("Exclusive", "Failover"), (0, 400))])
+def test_messages_of_aborted_transactions_are_not_passed_over(tmp_path: Path, kind: str, hole: int) -> None:
+    """Behind a hole the SENDs, which name their transaction, are read after their receipts."""
+    beside = connected(41000).client(producer()).server(created())
+    if hole:
+        beside.lose("client", hole)
+    for number in range(70):
+        wait_until(beside, 100 * MILLISECOND + number * 15 * MILLISECOND)
+        beside.client(send(sequence_id=number, txnid_most_bits=0, txnid_least_bits=1)).server(receipt(sequence_id=number, entry=number))
+    wait_until(beside, 3 * SECOND).client(PING).server(PONG)
+    talk = subscribed(connected(start=50 * MILLISECOND), kind=kind).client(flow(1000))
+    wait_until(talk, 1800 * MILLISECOND)
+    for entry in (9, 40, 69):
+        talk.server(delivery(entry, txnid_most_bits=0, txnid_least_bits=2)).client(ack(entry))
+    assert SKIPPED not in diagnose(tmp_path, talk, beside).codes

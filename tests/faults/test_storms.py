@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import created, delivery, flow, lookup, lookup_response, producer
+from tests.scenarios.commands import PING, PONG, created, delivery, flow, lookup, lookup_response, producer, subscribe, success
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, with_code
@@ -130,3 +130,19 @@ def test_another_client_that_asks_as_often_is_named(count: int, rate: int, tmp_p
 @pytest.mark.parametrize(("count", "rate"), [(100, 40), (400, 100)])
 def test_a_client_on_the_host_of_the_broker_that_opens_nothing_is_named(count: int, rate: int, tmp_path: Path) -> None:
     only(findings_of(tmp_path, loading(count, rate)[1]), "request-storm")
+
+
+@pytest.mark.parametrize(("names", "hole"), [(1, 0), (40, 0), (40, 3000)])
+def test_requests_about_topics_that_the_capture_lacks_may_be_about_many(names: int, hole: int, tmp_path: Path) -> None:
+    """A snap length, or a hole, leaves no topic to any of them."""
+    talk = connected()
+    if hole:
+        talk.lose("client", hole).client(flow(1)).wait(SECOND).server(PONG).client(PING).wait(SECOND)
+    else:
+        for number in range(names):
+            talk.client(subscribe(number + 1, "c", 500 + number, topic=f"{TOPIC}-{number}")).server(success(500 + number))
+    for number in range(100):
+        answer = command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=number, last_message_id={"ledgerId": 7, "entryId": 3})
+        talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=number % names + 1, request_id=number)).server(answer)
+        talk.wait(SECOND // 20)
+    assert (with_code(findings_of(tmp_path, talk.close()), "request-storm") != []) == (names == 1)

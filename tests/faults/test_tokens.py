@@ -178,3 +178,17 @@ def test_a_token_that_may_have_been_renewed_by_bytes_that_the_capture_lacks(size
     rows = findings_of(tmp_path, talk.close("server") if end == "fin" else talk.reset())
     code = "token-expired" if refresh else "auth-refresh-unsupported"
     assert (code in problem_codes(rows)) == (not size or not refresh)
+
+
+@pytest.mark.parametrize(("lost", "times"), [*product((0, 1), (1, 3))])
+def test_a_lost_answer_to_one_challenge_is_not_missed_at_another(lost: int, times: int, tmp_path: Path) -> None:
+    """Answers have no number: the next one is taken for the lost one."""
+    talk = open_to(5 * HOUR)
+    for number in range(times + 1):
+        talk.wait(20 * SECOND).server(CHALLENGE)
+        if number == 0 and lost:
+            talk.lose("client", len(response(5 * HOUR)))
+        else:
+            talk.client(response(5 * HOUR))
+    rows = findings_of(tmp_path, talk.wait(8 * SECOND).client(PING).server(PONG).close())
+    assert with_code(rows, "request-unanswered") == []

@@ -246,3 +246,15 @@ def test_too_many_that_came_again_leave_it_undecided(tmp_path: Path, monkeypatch
     first, second = two_workers("Shared", 20, "", "open")
     wait_until(second, 4 * SECOND).server(*(delivery(entry, again=1) for entry in range(1, 13, 2)))
     assert UNKNOWN not in diagnose(tmp_path, first, second).codes
+
+
+@pytest.mark.parametrize(("late", "got", "lost", "before"), [*product((3, 40), (1, 8), (0, 1), (0, 3))])
+def test_what_is_captured_behind_the_close_was_delivered(tmp_path: Path, late: int, got: int, lost: int, before: int) -> None:
+    """A tap holds back the broker's direction: what a consumer acknowledges comes after it was closed."""
+    talk = subscribed(connected(), kind="Shared").client(flow(1000)).wait(10 * MILLISECOND)
+    for entry in range(before):
+        talk.server(delivery(entry)).client(ack(entry))
+    talk.client(*[ack(entry) for entry in range(before, before + got + lost)], close_consumer()).wait(late * MILLISECOND)
+    talk.server(*[delivery(entry) for entry in range(before, before + got)]).wait(SECOND)
+    diagnosis = diagnose(tmp_path, talk.close(), publishing(before + got + lost, MILLISECOND))
+    assert (UNKNOWN in diagnosis.codes) == bool(lost)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import inf
 from typing import TypeVar
 
 from pulsarscope.dissect.contract.rules import Fact, ReportedFinding, RuleContext, Where
@@ -80,7 +79,9 @@ def may_lack_frames(context: RuleContext) -> bool:
 
 def answers_lost(context: RuleContext, since: int) -> int:
     """Return how many answers to requests up to that time may be among the server's bytes that the capture lacks."""
-    return sum(-(-size // SHORTEST_FRAME) for size in _gaps(context, context.server, since))
+    gaps = [gap.evidence for gap in _gaps_of(context, context.server) if since <= gap.where.time]
+    # Of many short pieces, which one finding counts together, each may be of another answer.
+    return sum(max(-(-(gap.get("size") or gap.get("bytes", 0)) // SHORTEST_FRAME), gap.get("count", 1)) for gap in gaps)
 
 
 def may_lack(context: RuleContext, since: int, until: int, side: str = CLIENT) -> bool:
@@ -105,11 +106,11 @@ def latest_gap(context: RuleContext, until: int) -> int:
     return max((gap.where.time for gap in gaps_in(context) if gap.where.time <= until), default=-1)
 
 
-def _gaps(context: RuleContext, sender: str, since: int, until: float = inf) -> list[int]:
+def _gaps(context: RuleContext, sender: str, since: int, until: int) -> list[int]:
     """Return the sizes of the gaps in what one side sent between two times."""
     gaps = _gaps_of(context, sender)
     sizes = [gap.evidence.get("size") or gap.evidence.get("bytes", 0) for gap in gaps if since <= gap.where.time <= until]
-    if len(gaps) >= STREAM_FINDINGS_MAX and gaps[-1].where.time <= until < inf:
+    if len(gaps) >= STREAM_FINDINGS_MAX and gaps[-1].where.time <= until:
         sizes.append(SHORTEST_FRAME)  # later ones are only counted, and reported at the end
     return sizes
 

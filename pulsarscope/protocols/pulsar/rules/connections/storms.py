@@ -10,7 +10,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.exchanges.schemas import has_none
 from pulsarscope.protocols.pulsar.text.formatting import host
 
@@ -135,6 +135,8 @@ class StormRule(ConnectionRule):
             # Ten times as many are a storm even when the capture shows only part of a second.
             if storm.busy < least or (storm.seconds < thresholds["request-storm-busy"] and storm.busy < 10 * least):
                 continue
+            if (request, None) in self._subjects and may_lack(self._context, row.start, row.end):
+                continue  # its topics may be in what the capture lacks
             if request in _OF_CONSUMERS and storm.busy < 2 * (row.server_frames - self._answered):
                 continue
             first, latest = storm.times[0], storm.times[-1]

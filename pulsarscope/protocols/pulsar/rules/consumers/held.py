@@ -100,3 +100,11 @@ class UnackedState(ConsumerState):
         """Entries that it acknowledged behind the oldest of those that it holds."""
         oldest = next(iter(self.entries.values()))
         return self.deliveries - oldest.number - (len(self.entries) - 1) - self.untracked
+
+
+def forget_unknown(closed: Iterable[tuple[UnackedState, int]], number: int, position: Position) -> None:
+    """Forget that closed consumers of this id acknowledged an entry without having got it: it is captured later."""
+    for consumer, _ in closed:
+        if consumer.number == number:
+            unknown = consumer.unknown or consumer.idle
+            unknown.acks = [ack for ack in unknown.acks if ack[1] != position]

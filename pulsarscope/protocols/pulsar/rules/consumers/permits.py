@@ -22,7 +22,7 @@ from pulsarscope.protocols.pulsar.rules.consumers.permit_state import PermitStat
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_flows
 from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG, EMIT_NS
-from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, ConsumerRule
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, SHARED_TYPES, ConsumerRule
 from pulsarscope.protocols.pulsar.rules.subscriptions.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.subscriptions.failover import ACTIVE, TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.subscriptions.lag import SKIPPED, are_of_one_producer
@@ -307,7 +307,8 @@ class PermitRule(ConsumerRule[PermitState]):
             "since": since.time,
             "lost": self.context.lost,
             "undecided": max(self._missed(consumer.number), self.unreadable.get(SERVER, -1)) >= since.time
-            or may_lack(self.context, since.time, now, SERVER),
+            or may_lack(self.context, since.time, now, SERVER)
+            or (consumer.kind in SHARED_TYPES and may_lack(self.context, since.time, now)),
             "server": host(self.context.server),
         }
         self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), "waiting", values)

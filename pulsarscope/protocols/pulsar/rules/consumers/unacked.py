@@ -18,7 +18,7 @@ from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.consumers.again import ClosedConsumers
 from pulsarscope.protocols.pulsar.rules.consumers.behind import report_slow
-from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedEntry, UnackedState
+from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedEntry, UnackedState, forget_unknown
 from pulsarscope.protocols.pulsar.rules.consumers.pauses import Hole, report_pause, report_skipped
 from pulsarscope.protocols.pulsar.rules.consumers.poison import POISON
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
@@ -166,10 +166,11 @@ class UnackedRule(ConsumerRule[UnackedState]):
                 self._emit(consumer, last, 0)
 
     def _message(self, row: FrameRow) -> None:
-        if self._closed_at and self.find(row) is None and row.time <= self._closed_at.get((row.fields or {}).get("consumer_id", -1), -1):
-            return  # behind lost bytes it is read late
-        consumer = self.find_or_add(row)
         fields = row.fields or {}
+        if self._closed_at and self.find(row) is None and self._is_of_closed(fields.get("consumer_id", -1), row.time):
+            forget_unknown(self._acked_unknown, fields.get("consumer_id", -1), position_of(fields.get("message_id")))
+            return
+        consumer = self.find_or_add(row)
         where = where_of(row)
         if self._closed_consumers is not None:
             first = consumer.unknown is None
@@ -201,6 +202,11 @@ class UnackedRule(ConsumerRule[UnackedState]):
             self._report_not_acking(consumer, where.time, "consumer-not-acking-limit")
         self._emit(consumer, where, consumer.messages)
 
+    def _is_of_closed(self, number: int, now: int) -> bool:
+        """Return True for a consumer that was closed: messages were on their way, or are read late; its next SUBSCRIBE may be missing."""
+        closed_at = self._closed_at.get(number)
+        return closed_at is not None and (now <= closed_at or not may_lack(self.context, closed_at, now))
+
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
         """Hold entries behind all that came before; see `ConnectionRule.columns`."""
         known = self._closed_consumers is None and all(
@@ -230,9 +236,10 @@ class UnackedRule(ConsumerRule[UnackedState]):
             consumer.idle.flowed = row.time
 
     def _ack(self, row: FrameRow) -> None:
-        if (consumer := self.find(row)) is None:
-            return
         fields = row.fields or {}
+        if self.find(row) is None and self._is_of_closed(fields.get("consumer_id", -1), row.time):
+            return
+        consumer = self.find_or_add(row)  # behind lost bytes its messages are read late
         if consumer.ignores(fields):
             return
         where = where_of(row)

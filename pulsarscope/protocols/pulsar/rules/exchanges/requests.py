@@ -261,8 +261,8 @@ class RequestRule(ConnectionRule):
         for where in unanswered(self._context, asked):
             waited = row.end - where.time
             command, title = asked[where]
-            if command == "AUTH_CHALLENGE" and may_lack(self._context, where.time, row.end):
-                continue
+            if command == "AUTH_CHALLENGE" and may_lack(self._context, 0, row.end):
+                continue  # answers have no number: that to another challenge is taken for a missing one
             limit = "request-unanswered-seconds"
             if row.closed == "open":
                 limit = "slow-exchange-lookup-seconds" if command in FROM_MEMORY else "request-unanswered-open-seconds"

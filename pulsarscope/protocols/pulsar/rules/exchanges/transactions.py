@@ -119,6 +119,10 @@ class Steps(msgspec.Struct):
     pause: int = 0
     """Longest time between two steps, in nanoseconds."""
     count: int = 0
+    answered: int = 0
+    """Time of the latest answer, in nanoseconds."""
+    waiting: bool = False
+    """True when a step has no answer."""
     topics: list[str] = []
     frames: list[str] = []
 
@@ -203,6 +207,9 @@ class TransactionRule(ConnectionRule):
             return
         where = where_of(row)
         transaction, _ = self._requests.pop(where.name, (None, 0))
+        if (steps := self._steps.get(transaction or "")) is not None:
+            steps.waiting |= row.status == "unanswered"
+            steps.answered = max(steps.answered, row.time + (row.latency_ns or 0))
         if row.status != "error" or not is_transaction_error(row):
             return
         response, message = response_name(row), error_message_text(row.error_message)
@@ -235,9 +242,10 @@ class TransactionRule(ConnectionRule):
                 "ttl": 0 if begun is None else begun[1],
                 "longest": self._longest,
                 "first": steps.first,
-                "latest": steps.latest,
+                "latest": max(steps.latest, steps.answered),
                 "pause": steps.pause,
                 "count": steps.count,
+                "waiting": steps.waiting,
                 "topics": steps.topics,
                 "frames": steps.frames,
                 "decided": row.closed != "open",
@@ -366,6 +374,8 @@ def evaluate_idle(facts: Sequence[Fact], end: int, report: ReportFinding, thresh
         begin = next((part for part in parts if part.values.get("begun") is not None), None)
         if begin is None or begin.values["decided"] or any(part.values.get("unseen", True) for part in parts):
             continue
+        if any(part.values["waiting"] for part in parts):
+            continue  # its client waits for the broker
         values, begun = begin.values, Where(*begin.values["begun"])
         latest = max(part.values["latest"] for part in parts)
         rest, age = end - latest, end - begun.time
