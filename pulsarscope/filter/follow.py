@@ -178,7 +178,7 @@ class FollowFilter:
         others = self._subject.others()
         for dissector, test in self._message_tests:
             others = others or contained(dissector, "follow_kinds", test.others, "")
-        return f"none of {self.seen[FrameRow.kind]:,} frames {self.description}{others}"
+        return f"there is no {self._kind} {self._name}{others}"
 
     def _carriers_in(self, rows: Sequence[Any]) -> dict[str, None]:
         """Return the names of the frames that carried a followed message, as rows of messages say."""

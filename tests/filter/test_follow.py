@@ -155,11 +155,11 @@ def test_a_consumer_is_found_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
     [
-        ("connection", "3", "none of 3 frames belong to connection 3: the connections are #1, #2"),
+        ("connection", "3", "there is no connection 3: the connections are #1, #2"),
         ("topic", "order", "the only topic is orders"),
         ("producer", "q", "the only producer is p"),
         ("consumer", "c", "there are no subscriptions"),
-        ("message", "1:1", "none of 3 frames belong to message 1:1"),
+        ("message", "1:1", "there is no message 1:1"),
     ],
 )
 def test_an_empty_result_says_what_there_is(kind: str, name: str, words: str) -> None:

@@ -51,9 +51,9 @@ class Pseudonyms:
         self._base = base
         self._known: dict[str, str] = {}
         for topic in topics:
-            name = self.topic(topic)
-            for form in filter(None, (topic, short(topic), base(topic), short(base(topic)))):  # Kafka 0.7 has a topic without a name
-                self._known.setdefault(form, name if form in (topic, short(topic)) else self.topic(base(topic)))
+            for form in (topic, base(topic)):
+                for text in filter(None, (form, short(form), form.rpartition("://")[2])):  # Kafka 0.7 has a topic without a name
+                    self._known.setdefault(text, self.topic(form))
         self._short: dict[str, str] = {}
         for name, kind in (names or {}).items():
             if name and not name.isdecimal():  # a number in a sentence may be any
@@ -63,7 +63,8 @@ class Pseudonyms:
         self._behind_its_word = (
             re.compile(rf"(\b(?:subscription|consumer|producer|of) |\()({words})(?![\w-])", re.IGNORECASE) if words else None
         )
-        odd = sorted((name for name in self._known if not _TOKEN.fullmatch(name) or name[-1:] in _ENDS), key=len, reverse=True)
+        odd = [name for name in self._known if not _TOKEN.fullmatch(name) or (name[-1:] in _ENDS and len(name) >= _WORD_CHARACTERS)]
+        odd.sort(key=len, reverse=True)
         self._odd = re.compile("|".join(map(re.escape, odd))) if odd else None
 
     def topic(self, name: str) -> str:

@@ -141,7 +141,7 @@ def report_page(overview: Overview, packets: int, options: PageOptions) -> bytes
     level = ERROR if counts[ERROR] else WARNING if counts[WARNING] else "healthy" if diagnosis.coverage.healthy else "unknown"
     records = {**statistics.sections(_SECTIONS), **overview.table_records(options.outer_of)}
     shown = {
-        "state": state(diagnosis, packets),
+        "verdict": state(diagnosis, packets),
         "cause": cause(diagnosis),
         "not_judged": [part["text"] for part in not_judged(diagnosis)],
         "charts": charts(overview, zero, records["connections"], _troubled(groups), several_files=len(options.files) > 1),
@@ -170,7 +170,7 @@ def report_page(overview: Overview, packets: int, options: PageOptions) -> bytes
     data = {
         "title": ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""),
         "level": level,
-        "state": clean["state"],
+        "state": clean["verdict"],
         "cause": with_labels(clean["cause"], several_files=len(options.files) > 1),
         "not_judged": clean["not_judged"],
         "span": f"{instant_text(total['start'])}, {duration(total['duration_ns'])}" if total["start"] is not None else "",
@@ -191,7 +191,9 @@ def _pseudonyms(key: bytes, records: Iterable[ReportRecord], options: PageOption
     topics: set[str] = set()
     names: dict[str, str] = {}
     for record in records:
-        topics |= {topic for topic in (record.get("topic"), *record.get("topics", ())) if isinstance(topic, str)}
+        several = record.get("topics") or ()
+        several = several.split(", ") if isinstance(several, str) else several  # of a table, whose cell is a text
+        topics |= {topic for topic in (record.get("topic"), *several) if isinstance(topic, str)}
         for place in (record, *(sample["evidence"] for sample in record.get("samples", ()))):
             for field, kind in _NAMES.items():
                 value = place.get(field)

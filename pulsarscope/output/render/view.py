@@ -92,16 +92,22 @@ class View:
         """First omitted note about a connection, by code."""
         self._sink = sink
         self._headed = False
+        self._written = False
+        """True when something has been written."""
 
     def emit(self, lines: list[str]) -> None:
-        """Write lines, with backslash escapes for characters that the encoding lacks."""
+        """Write lines, with backslash escapes for characters that the encoding lacks. The first line of all is not empty."""
+        if lines and not self._written and not lines[0]:
+            del lines[0]
         if lines:
+            self._written = True
             lines.append("")
             data = "\n".join(lines).encode(self.options.encoding, "backslashreplace")
             self._sink.write(with_marks(data) if self.in_utf8 else data)
 
     def emit_encoded(self, data: bytes) -> None:
         """Write lines in the encoding of the output, with its marks."""
+        self._written = True
         self._sink.write(data)
 
     def prepare(self, rows: Sequence[Any]) -> None:

@@ -129,8 +129,8 @@ def names_of(path: Path) -> set[str]:
 
 @pytest.mark.slow
 def test_anonymized_pages_have_no_address_and_no_topic(captures: Path, tmp_path: Path) -> None:
-    for name in ("stuck-consumer.pcap", "proxy-keyshared.pcap", "kafka07.pcap", "errors.pcap", "ipv6.pcap"):
-        path = captures / name
+    for name in ("stuck-consumer", "proxy-keyshared", "kafka07", "errors", "ipv6", "lo-java-txn", "java-schemas", "faults/g-addr-dead"):
+        path = captures / f"{name}.pcap"
         plain, page = made(tmp_path, path), made(tmp_path, path, anonymize=True)
         for row in ps.open(path).connections():
             for end in (row.client, row.server):

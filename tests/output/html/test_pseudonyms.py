@@ -23,6 +23,7 @@ def test_a_topic_has_one_pseudonym_in_all_its_forms() -> None:
     name = NAMES.text(TOPIC)
     assert name.startswith("topic-")
     assert NAMES.text(short(TOPIC)) == name
+    assert NAMES.text(TOPIC.removeprefix("persistent://")) == name  # as in the name of a schema
     assert NAMES.text(f"Consumer 3 on {TOPIC}, since 2 s.") == f"Consumer 3 on {name}, since 2 s."
     assert NAMES.text(f"{TOPIC}-partition-3") == f"{name}-partition-3"
     assert NAMES.text(f"({TOPIC}-partition-9)") == f"({name}-partition-9)"
@@ -32,6 +33,8 @@ def test_topics_with_odd_characters_are_found() -> None:
     masked = NAMES.text("on with space, on ends. too")
     assert "with space" not in masked
     assert "ends." not in masked
+    mark = Pseudonyms(KEY, [TOPIC, ":"], short, base)  # a mark is in every address
+    assert mark.text(f"{TOPIC} at 10.0.0.1:6650") == f"{mark.topic(TOPIC)} at {mark.host('10.0.0.1')}:6650"
 
 
 @pytest.mark.parametrize(

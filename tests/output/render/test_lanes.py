@@ -99,7 +99,7 @@ def test_frames_beyond_the_first_ones_are_written_as_they_come() -> None:
 
 
 def test_nothing_found_is_said() -> None:
-    assert lanes([]) == ["", "0 packets read · 0 TCP connections · no findings"]
+    assert lanes([]) == ["0 packets read · 0 TCP connections · no findings"]
 
 
 def test_notes_are_counted_and_said_where_to_see() -> None:

@@ -158,3 +158,14 @@ def test_the_last_line_becomes_as_many_as_a_narrow_terminal_needs() -> None:
     lines = narrow.closing(counts)
     assert [line for line in lines if line] == ["12 frames of the client", "3 messages produced · 1 connection", "no findings"]
     assert " · ".join(line for line in lines if line) == wide.closing(counts)[-1]
+
+
+def test_the_first_line_is_never_empty() -> None:
+    memory = Memory()
+    item = View(memory, rows.options())
+    item.emit([])
+    item.emit(item.closing(["0 frames"]))
+    item.emit(["", "more"])
+    first, *rest = memory.data.decode().splitlines()
+    assert first.startswith("0 frames · ")
+    assert rest == ["", "more"]

@@ -112,12 +112,12 @@ def test_what_was_produced_alike_afterwards_or_elsewhere_is_not_it() -> None:
 def test_of_a_message_that_is_not_there_it_says_what_is(name: str, sentence: str) -> None:
     result = CliRunner().invoke(app, ["follow", str(SYNC), "--message", name])
     assert result.exit_code == 0
-    assert f"frames belong to message {name}{sentence}" in result.stderr
+    assert f"there is no message {name}{sentence}" in result.stderr
 
 
 def test_without_a_delivery_it_says_so() -> None:
     result = CliRunner().invoke(app, ["follow", str(CAPTURES / "quickstart.pcapng"), "--message", "orders-0@0"])
-    assert "belong to message orders-0@0: no message of Kafka 0.7 was delivered" in result.stderr
+    assert "there is no message orders-0@0: no message of Kafka 0.7 was delivered" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["orders-0", "orders@5", "orders-x@5", "orders-0@-1", "@", "orders-0@1x"])

@@ -25,7 +25,7 @@ CODES = table(
     SESSION.error(
         "request-failed",
         "The broker refused a request.",
-        "The error and its message say why; the request's frame shows what was asked for.",
+        "The request's frame shows what was asked for, and the broker's log at that time says more.",
     ),
     SESSION.error(
         "auth-failed",
