@@ -183,7 +183,7 @@ def test_the_compiled_reader_keeps_frames_as_the_reference_does(random: Random) 
         packet += random.randint(0, 3)
         name = (packet << 24 | random.randint(1, 300)) if random.random() < 0.95 else 0
         frames.append((start, position, random.randint(0, 1), name, random.randint(0, 2)))
-    late = [frame for frame in frames if random.random() < random.choice((0, 0.1))]
+    late = [frame for frame in frames if random.random() < random.choice((0, 0.1, 0.9))]
     size = random.randint(1, 60)
     kept = {}
     for choice in ("off", "require"):

@@ -1,5 +1,7 @@
 //! Frames of a stream that are looked for, in the order of the stream, in about ten bytes each: there may be very many.
 
+use std::ops::Range;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -7,11 +9,8 @@ use pyo3::types::PyBytes;
 use crate::capture::segments::packed;
 use crate::encoding::wire::Bytes;
 
-/// Frames of which one is kept as it is, so that a search begins there.
+/// Frames of which one is kept as it is, so that a search begins there: so many, or up to twice as many where some came late.
 const STEP: usize = 16;
-
-/// Frames behind one that comes late which are moved.
-const BEHIND_MAX: usize = 4096;
 
 /// A frame: its bytes in the stream, and numbers of its file, name and command.
 #[derive(Clone, Copy, Default)]
@@ -30,6 +29,8 @@ pub struct PackedFrames {
     marks: Vec<(FrameRange, u32)>,
     bytes: Vec<u8>,
     count: usize,
+    /// Number of frames in the last step.
+    in_last: usize,
     last: FrameRange,
 }
 
@@ -42,12 +43,18 @@ impl PackedFrames {
 
     /// Return the frames from a mark on.
     fn frames(&self, mark: usize) -> impl Iterator<Item = FrameRange> + '_ {
-        let mut rest = Bytes(self.marks.get(mark).map_or(&[][..], |(_, at)| &self.bytes[*at as usize..]));
-        let mut last = FrameRange::default();
-        (mark * STEP..self.count).map_while(move |number| {
-            last = if number % STEP == 0 { self.marks[number / STEP].0 } else { self.next(&last, &mut rest)? };
-            Some(last)
-        })
+        (mark..self.marks.len()).flat_map(|mark| self.step(mark))
+    }
+
+    /// Return where the differences of a step lie.
+    fn range(&self, mark: usize) -> Range<usize> {
+        self.marks[mark].1 as usize..self.marks.get(mark + 1).map_or(self.bytes.len(), |(_, at)| *at as usize)
+    }
+
+    /// Return the frames of a step.
+    fn step(&self, mark: usize) -> impl Iterator<Item = FrameRange> + '_ {
+        let mut rest = Bytes(&self.bytes[self.range(mark)]);
+        std::iter::successors(Some(self.marks[mark].0), move |last| self.next(last, &mut rest))
     }
 
     fn next(&self, last: &FrameRange, rest: &mut Bytes<'_>) -> Option<FrameRange> {
@@ -60,30 +67,62 @@ impl PackedFrames {
         Some(FrameRange { start, end, file, name, command: number()? })
     }
 
-    fn push(&mut self, frame: FrameRange) {
-        if self.count % STEP == 0 {
-            self.marks.push((frame, self.bytes.len() as u32));
-        } else {
-            let (last, bits) = (self.last, self.sub_bits);
-            let numbers = [
-                frame.start.wrapping_sub(last.end),
-                frame.end.wrapping_sub(frame.start),
-                frame.file.wrapping_sub(last.file),
-                (frame.name >> bits).wrapping_sub(last.name >> bits),
-                frame.name & ((1 << bits) - 1),
-                frame.command,
-            ];
-            for number in numbers {
-                let mut value = (number << 1 ^ number >> 63) as u64;
-                while value >= 128 {
-                    self.bytes.push(value as u8 | 128);
-                    value >>= 7;
-                }
-                self.bytes.push(value as u8);
+    /// Append what tells a frame from the one before it.
+    fn pack(bits: u32, last: &FrameRange, frame: &FrameRange, out: &mut Vec<u8>) {
+        let numbers = [
+            frame.start.wrapping_sub(last.end),
+            frame.end.wrapping_sub(frame.start),
+            frame.file.wrapping_sub(last.file),
+            (frame.name >> bits).wrapping_sub(last.name >> bits),
+            frame.name & ((1 << bits) - 1),
+            frame.command,
+        ];
+        for number in numbers {
+            let mut value = (number << 1 ^ number >> 63) as u64;
+            while value >= 128 {
+                out.push(value as u8 | 128);
+                value >>= 7;
             }
+            out.push(value as u8);
         }
+    }
+
+    fn push(&mut self, frame: FrameRange) {
+        if self.count == 0 || self.in_last >= STEP {
+            self.marks.push((frame, self.bytes.len() as u32));
+            self.in_last = 0;
+        } else {
+            Self::pack(self.sub_bits, &self.last, &frame, &mut self.bytes);
+        }
+        self.in_last += 1;
         self.count += 1;
         self.last = frame;
+    }
+
+    /// Put a frame before others; return false where one begins there.
+    fn insert(&mut self, frame: FrameRange) -> bool {
+        let mark = self.marks.partition_point(|(other, _)| other.start <= frame.start).saturating_sub(1);
+        let mut step: Vec<FrameRange> = self.step(mark).collect();
+        let at = step.partition_point(|other| other.start < frame.start);
+        if step.get(at).is_some_and(|other| other.start == frame.start) {
+            return false;
+        }
+        step.insert(at, frame);
+        let range = self.range(mark);
+        let (mut marks, mut bytes) = (Vec::new(), Vec::new());
+        for part in step.chunks(if step.len() > 2 * STEP { STEP } else { step.len() }) {
+            marks.push((part[0], (range.start + bytes.len()) as u32));
+            part.windows(2).for_each(|pair| Self::pack(self.sub_bits, &pair[0], &pair[1], &mut bytes));
+            if mark + 1 == self.marks.len() {
+                self.in_last = part.len();
+            }
+        }
+        let (before, after) = (range.len() as u32, bytes.len() as u32);
+        self.marks[mark + 1..].iter_mut().for_each(|(_, at)| *at = *at - before + after);
+        self.bytes.splice(range, bytes);
+        self.marks.splice(mark..=mark, marks);
+        self.count += 1;
+        true
     }
 }
 
@@ -95,32 +134,21 @@ impl PackedFrames {
         if sub_bits >= 63 {
             return Err(PyValueError::new_err("no bits are left for packets"));
         }
-        let (marks, bytes, count, last) = Default::default();
-        Ok(PackedFrames { sub_bits, marks, bytes, count, last })
+        let (marks, bytes, count, in_last, last) = Default::default();
+        Ok(PackedFrames { sub_bits, marks, bytes, count, in_last, last })
     }
 
     fn __len__(&self) -> usize {
         self.count
     }
 
-    /// Add a frame and return true, or false where one begins there, or it lies far before others.
+    /// Add a frame and return true, or false where one begins there.
     fn add(&mut self, start: i64, end: i64, file: i64, name: i64, command: i64) -> bool {
         let frame = FrameRange { start, end, file, name, command };
-        if self.count == 0 || start > self.last.start {
-            self.push(frame);
-            return true;
+        if self.count > 0 && start <= self.last.start {
+            return self.insert(frame);
         }
-        let Some(mark) = self.marks.partition_point(|(other, _)| other.start <= start).checked_sub(1) else { return false };
-        let mut behind: Vec<FrameRange> = self.frames(mark).take(BEHIND_MAX + 1).collect();
-        let at = behind.partition_point(|other| other.start < start);
-        if behind.len() > BEHIND_MAX || behind.get(at).is_some_and(|other| other.start == start) {
-            return false;
-        }
-        behind.insert(at, frame);
-        self.count = mark * STEP;
-        self.bytes.truncate(self.marks[mark].1 as usize);
-        self.marks.truncate(mark);
-        behind.into_iter().for_each(|frame| self.push(frame));
+        self.push(frame);
         true
     }
 
