@@ -80,6 +80,7 @@ _VALUES: Mapping[str, Value] = {
     "FILTER": Value(FILTER, named="fields"),
     "FINDING": Value(WORD, named="findings"),
     "CODE": Value(WORD, named="findings"),
+    "COMMAND": Value(WORD, named="commands"),
     "PREFIX": Value(WORD, named="fields"),
     "TOPIC": Value(WORD, named="topics"),
     "FINDING|any-error|FILTER": Value(WORD, named="triggers"),
@@ -120,6 +121,7 @@ def word_lists() -> Mapping[str, tuple[str, ...]]:
     dissectors: list[Dissector] = list(make_dissectors())
     registries = ("brokers", "topics", "consumers", "partitions", OTHER, NOTES)
     return {
+        "commands": tuple(COMMANDS),
         "columns": tuple(sorted({name for kind in ROWS for name in column_names(kind)})),
         "dissectors": tuple(sorted(dissector.name for dissector in dissectors)),
         "fields": tuple(sorted({entry.name for entry in field_entries(catalogue()) if re.fullmatch(r"[\w.]+", entry.name)})),

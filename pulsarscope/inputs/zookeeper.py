@@ -31,6 +31,9 @@ from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import READ_BLOCK_MAX_BYTES, REGISTRY_MAX_BYTES
 from pulsarscope.model.text import STANDARD_INPUT, input_name
 
+TEXT_PROBE_BYTES = 1024
+"""Bytes at the head of a file among which a NUL shows that it is no text."""
+
 _GET = re.compile(r"(?:\[zk: [^\]]*\] )?get (?:-s )?(/\S*)\s*")
 _PROMPT = re.compile(r"\[zk: [^\]]*\]")
 _PROMPT_BYTES = re.compile(_PROMPT.pattern.encode())
@@ -91,14 +94,18 @@ def read_dump(paths: Sequence[str], decompress: Decompress) -> Dump:
     files = sorted((file for path in paths for file in _files_of(path)), key=_log_number)
     snapshots = [number for file in files if (number := _number(_SNAPSHOT_NAME, file)) is not None]
     dump = Dump()
+    is_text = True
     for file in files:
         data, damage = _read(file, decompress)
+        is_text = is_text and b"\0" not in data[:TEXT_PROBE_BYTES]
         dump.add(data, f"{Path(file).name}: " if len(files) > 1 else "", after=max(snapshots, default=-1))
         if damage is not None:
             dump.damage("the file", damage.text)
     if not dump.nodes:
         name = ", ".join(map(input_name, files or paths))
         why = f"{dump.notes[0].place}: {dump.notes[0].text}" if dump.notes else "it is empty"
+        if not is_text and dump.notes and dump.notes[0].place.startswith("line"):
+            why = "it is neither text, nor a snapshot or a log of a server"
         raise CaptureError(f"{name} is not a dump of ZooKeeper: {why}")
     return dump
 

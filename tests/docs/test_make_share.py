@@ -44,6 +44,7 @@ CASES = [
     ("pulsarscope fields fields.client_ver", ["fields.client_version"]),
     ("pulsarscope diagnose x --threshold slow-exchange-c", ["slow-exchange-connect-seconds="]),
     ("pulsarscope help tut", ["tutorial"]),
+    ("pulsarscope config dec", ["decode"]),
     ("pulsarscope stats x --by tota", ["total"]),
     ("pulsarscope registry x --by part", ["partitions"]),
     ("pulsarscope capture.pcap --time del", ["delta"]),

@@ -3,6 +3,9 @@
 # Print the words of a list.
 function __pulsarscope_list
     switch $argv[1]
+        case commands
+            printf '%s\n' decode messages stats diagnose report compare browse follow index extract sql mcp wireshark registry live pipeline \
+                findings fields help config selftest
         case columns
             printf '%s\n' ack_frame ack_ns ack_time acknowledged auth_method batch_index batch_size broker_entry_metadata broker_time checksum \
                 chunks client client_bytes client_dropped client_frames client_missing client_skipped client_tail client_version closed \
@@ -652,5 +655,5 @@ complete -c pulsarscope -n '__pulsarscope_of live' -f
 complete -c pulsarscope -n '__pulsarscope_of findings' -f -a '(__pulsarscope_list findings)'
 complete -c pulsarscope -n '__pulsarscope_of fields' -f -a '(__pulsarscope_list fields)'
 complete -c pulsarscope -n '__pulsarscope_of help' -f -a '(__pulsarscope_list topics)'
-complete -c pulsarscope -n '__pulsarscope_of config' -f -a '(__pulsarscope_list )'
+complete -c pulsarscope -n '__pulsarscope_of config' -f -a '(__pulsarscope_list commands)'
 complete -c pulsarscope -n '__pulsarscope_of selftest' -f
