@@ -30,7 +30,7 @@ from tests.scenarios.commands import (
     subscribe,
     success,
 )
-from tests.scenarios.connections import connected
+from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.frames import PUBLISH_TIME_MS, command_frame
@@ -464,3 +464,22 @@ def test_acks_that_cross_a_close_from_before_the_capture_take_no_id(tmp_path: Pa
 def test_the_id_of_one_that_left_is_free(tmp_path: Path, flows: int, between: str, lost: bool) -> None:
     diagnosis = ended(tmp_path, from_before(flows=flows, between=between, topic=OTHER, lost=lost), "open")
     assert diagnosis.of(CONSUMER) == []
+
+
+@pytest.mark.parametrize(("late", "kind", "answered"), [*product((1, 5, 40), ("producer", "consumer"), (True, False))])
+def test_a_close_that_is_captured_behind_the_next_open_is_no_reuse(tmp_path: Path, late: int, kind: str, answered: bool) -> None:
+    """A tap holds back the broker's direction in an unload: its answer comes behind its close."""
+    if kind == "producer":
+        opens, close, answer = producer(request=70), close_producer(request=BY_BROKER), created(request=70)
+        talk = connected().client(producer()).server(created())
+    else:
+        opens, close, answer = subscribe(request=70), close_consumer(request=BY_BROKER), success(70)
+        talk = subscribed(connected())
+    talk.wait(SECOND).client(opens)
+    if answered:
+        talk.server(answer)
+    talk.wait(late * MILLISECOND).server(close)
+    if not answered:
+        talk.server(answer)
+    codes = diagnose(tmp_path, talk.wait(SECOND).close()).codes
+    assert (f"{kind}-id-reused" in codes) == answered

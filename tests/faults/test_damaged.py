@@ -187,3 +187,17 @@ def test_receipts_of_which_the_snap_length_leaves_the_beginning_are_answers(tmp_
         talk.wait(10 * MILLISECOND)
     talk.wait(8 * SECOND).client(PING).server(PONG)
     assert ("send-unanswered" in problems(cut(tmp_path, snap, talk))) == (not answered)
+
+
+@pytest.mark.parametrize(("snap", "length"), [*product((96, 120, 65535), (16, 25))])
+def test_an_entry_whose_ack_may_be_cut_off_is_no_hole(tmp_path: Path, snap: int, length: int) -> None:
+    """One ACK names many entries, of which the snap length leaves the first."""
+    talk = subscribed(connected(start=50 * MILLISECOND), kind="Shared").client(flow(1000))
+    for entry in range(200):
+        wait_until(talk, 100 * MILLISECOND + entry * 50 * MILLISECOND).server(delivery(entry))
+        if entry == 20:
+            talk.client(ack(*[number for number in range(21) if number != 7 or snap < 65535]))
+        elif entry > 20:
+            talk.client(ack(entry))
+    wait_until(talk, length * SECOND).server(PING).client(PONG)
+    assert ("ack-hole" in problems(cut(tmp_path, snap, talk, publishing(200, 50 * MILLISECOND)))) == (snap == 65535)

@@ -163,3 +163,19 @@ def test_what_is_kept_of_a_share_is_bounded(
     monkeypatch.setattr(shares, "CONNECTION_SPANS_MAX", per_connection)
     diagnosis = diagnose(tmp_path, passing_over(10, 30), publishing(40, 20 * MILLISECOND))
     assert bool(diagnosis.of(SKIPPED)) == named
+
+
+@pytest.mark.parametrize("end", ["open", "fin"])
+def test_what_a_consumer_may_have_got_whose_connection_the_capture_leaves_is_not_missed(tmp_path: Path, end: str) -> None:
+    """Rotated files of which one is missing: a connection neither ends nor goes on."""
+    first = subscribed(connected(start=50 * MILLISECOND), kind="Shared").client(flow(1000))
+    for entry in range(20):
+        wait_until(first, 100 * MILLISECOND + entry * 10 * MILLISECOND).server(delivery(entry)).client(ack(entry))
+    first.wait(10 * MILLISECOND)
+    if end == "fin":
+        first.client(close_consumer()).close()
+    second = subscribed(connected(40001, start=4 * SECOND), kind="Shared").client(flow(1000))
+    for entry in range(80, 120):
+        second.wait(10 * MILLISECOND).server(delivery(entry)).client(ack(entry))
+    codes = diagnose(tmp_path, first, second, publishing(140, 30 * MILLISECOND, until=6 * SECOND)).codes
+    assert ("messages-skipped" in codes) == (end == "fin")

@@ -435,9 +435,9 @@ function __pulsarscope_list
                 redelivery-storm-seeks-in-all redelivery-storm-unresolved redelivery-storm-window-redeliveries \
                 redelivery-storm-window-requests redelivery-storm-window-seconds redirect-idle-seconds \
                 redirect-not-followed-beside-lookups redirect-not-followed-lookups replication-lag-seconds replication-lag-sends \
-                replication-lag-share replication-stalled-seconds request-retried-seconds request-storm-busy request-storm-rate \
-                request-storm-requests request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals \
-                response-unrequested-attached-seconds send-unanswered-seconds send-without-producer-known-seconds \
+                replication-lag-share replication-stalled-seconds request-failed-moving-seconds request-retried-seconds \
+                request-storm-busy request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
+                resend-loop-refusals response-unrequested-attached-seconds send-unanswered-seconds send-without-producer-known-seconds \
                 send-without-producer-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds \
                 slow-broker-times slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-open-seconds \
                 slow-exchange-seconds slow-exchange-stored-seconds slow-publish-held-seconds slow-publish-jump-seconds \

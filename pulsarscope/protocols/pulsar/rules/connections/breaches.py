@@ -10,7 +10,7 @@ import msgspec
 from pulsarscope.dissect.contract.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
@@ -106,6 +106,8 @@ class Taken(msgspec.Struct):
     """True when a SEND of the producer was refused: some clients then open it again, which brokers take for the same one."""
     by_acks: bool = False
     """True for a consumer from before the capture that is known by its ACKs."""
+    again: tuple[str, Where, str | None] | None = None
+    """Code of the breach, place and topic of the latest PRODUCER or SUBSCRIBE with this id."""
 
 
 class Breach(msgspec.Struct):
@@ -232,16 +234,25 @@ class BreachRule(ConnectionRule):
             of = f"that of {taken.where.name}"
             of += "" if taken.topic == topic else f" for {taken.topic}" if taken.topic else ", from before the capture,"
             what = f"{row.command} for {topic} has the {noun} id {taken_id[1]}: {of} is open"
-            self._add(f"{noun}-id-reused", row, what, [taken.where.name], **evidence)
+            code = f"{noun}-id-reused"
         else:
             what = f"{row.command} for {topic} came again for {noun} {taken_id[1]}, though {taken.where.name} waits for its answer"
-            self._add("retry-without-close", row, what, [taken.where.name], **evidence)
+            code = "retry-without-close"
+        self._add(code, row, what, [taken.where.name], **evidence)
+        taken.again = code, where, topic
 
     def _close(self, row: FrameRow) -> None:
         if (row.command or "") in ANSWERED_BY:
             self._request(row)
         noun, field = _CLOSES[row.command or ""]
-        self._leave((noun, (row.fields or {}).get(field, -1)))
+        left = noun, (row.fields or {}).get(field, -1)
+        again = None if (taken := self._taken.get(left)) is None else taken.again
+        if row.direction == SERVER and again is not None and again[1].name in self._asked:
+            # Brokers answer before they close: this closes the one before, and is captured late, as a tap may hold back one direction.
+            self._retract(again[0], again[1].name)
+            self._taken[left] = Taken(again[1], again[2])
+            return
+        self._leave(left)
 
     def _migrated(self, row: FrameRow) -> None:
         self._any(row)
@@ -310,6 +321,14 @@ class BreachRule(ConnectionRule):
             breach = self._breaches[key] = Breach(where, what, before, evidence)
         breach.count += 1
         add_sample(breach.frames, where.name)
+
+    def _retract(self, code: str, name: str) -> None:
+        """Take back a breach of this frame."""
+        if (breach := self._breaches.get(key := f"{code} ")) is not None:
+            breach.count -= 1
+            breach.frames = [frame for frame in breach.frames if frame != name]
+            if not breach.count:
+                del self._breaches[key]
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report the breaches. Commands that came too early are reported only when the capture has the beginning."""

@@ -9,7 +9,7 @@ from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, 
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.protocols.pulsar.rules.evidence import response_name
+from pulsarscope.protocols.pulsar.rules.evidence import may_lack, response_name
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text
 from pulsarscope.protocols.pulsar.topics import named_topic
@@ -26,6 +26,8 @@ UNLOADING = "is being unloaded"
 """Part of a refusal of a LOOKUP by a broker that is about to leave the topic's bundle, as one that stops does."""
 
 TOPICS, BROKERS = "clients-of-topic", "closings-of-broker"
+SEEN = "seen"
+"""End of a client's connection, or of its part of the capture."""
 AGAIN = "again"
 """A consumer that came back gets messages that its subscription had acknowledged."""
 
@@ -77,6 +79,8 @@ class DepartureRule(ConnectionRule):
         """Topics and subscriptions with a SEEK, after which the broker closes their consumers."""
         self._sought: dict[int, None] = {}
         """Ids of consumers from before the capture with a SEEK."""
+        self._moving: dict[str, int] = {}
+        """Time of the first refusal of topics that move, in nanoseconds."""
 
     def _request(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -177,7 +181,10 @@ class DepartureRule(ConnectionRule):
             self._emit(topic, where_of(row), "deleted", "")
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Emit that the clients of a closed connection are gone."""
+        """Emit that the clients of a closed connection are gone, and how long a client was seen whose topic moves."""
+        for topic, since in self._moving.items():
+            unseen = may_lack(self._context, since, row.end) or may_lack(self._context, since, row.end, SERVER)
+            self._emit(topic, last._replace(time=row.end), SEEN, "", open=row.closed == "open", unseen=unseen)
         if row.closed != "open":
             for topic, name in self._clients.values():
                 self._emit(topic, last._replace(time=row.end), "left", name)
@@ -187,6 +194,8 @@ class DepartureRule(ConnectionRule):
 
     def _emit_refusal(self, topic: str, name: str, row: ExchangeRow, **asked: Any) -> None:
         message = error_message_text(row.error_message)
+        if is_moving(row.error, row.error_message) and len(self._moving) < CLIENTS_MAX:
+            self._moving.setdefault(topic, row.time)
         answer = {"frame": response_name(row), "error": row.error, "message": message, **asked}
         self._emit(topic, where_of(row), "refused", name, request=row.request, **answer)
 

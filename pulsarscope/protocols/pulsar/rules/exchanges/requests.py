@@ -191,6 +191,8 @@ class RequestRule(ConnectionRule):
         is_large = row.error == "NotAllowedError" and TOO_LARGE in (row.error_message or "").lower()
         code = "auth-failed" if row.error in AUTHORIZATION_ERRORS else "message-too-large" if is_large else "request-failed"
         evidence = {"frames": [where.name, response_name(row)], "request": row.request, "topic": row.topic, "error": row.error}
+        if code == "request-failed":
+            evidence |= self._context.thresholds.evidence()
         text = f"{_title(row)} was refused with {error_text(row.error, row.error_message)}."
         self._context.report(code, where, with_advice(text, row.request, row.error), evidence)
 

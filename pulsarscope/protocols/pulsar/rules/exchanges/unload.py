@@ -15,6 +15,7 @@ from pulsarscope.protocols.pulsar.rules.exchanges.departures import (
     BROKERS,
     ERRORS,
     QUOTA_ERRORS,
+    SEEN,
     TERMINATED_ERRORS,
     TOPICS,
     is_moving,
@@ -79,6 +80,13 @@ THRESHOLDS = (
         1,
     ),
     Threshold(
+        "request-failed-moving-seconds",
+        1.5,
+        SECONDS,
+        "Time for which a client whose topic moves is seen not to come back; clients ask again after 0.1 s, and twice that each time.",
+        ("request-failed",),
+    ),
+    Threshold(
         "topic-unloaded-seek-seconds",
         10,
         SECONDS,
@@ -116,7 +124,7 @@ def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, th
         refused = [fact for fact in facts if fact.what == "refused" and fact.values["error"] in errors]
         if refused:
             _report_refused(code, topic, refused, report)
-    _report_unserved(topic, facts, report)
+    _report_unserved(topic, facts, report, thresholds)
     ended = [fact for fact in facts if fact.what == "end"]
     if ended:
         names = sorted(name for _, name in {_client(fact) for fact in ended})
@@ -195,8 +203,13 @@ def _report_refused(code: str, topic: str, refused: Sequence[Fact], report: Repo
     report(code, first.where, text, evidence)
 
 
-def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """Report refusals of a moving topic to which no client of the same host came back, unless the client was notified of its deletion."""
+def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report refusals of a moving topic to which no client of the same host came back, unless the client was notified of its deletion.
+
+    A client comes back within a second: a capture that ends before, or lacks bytes, does not show that it failed.
+    """
+    patience = thresholds.ns("request-failed-moving-seconds")
+    seen: dict[str, list[Fact]] = {}
     back: dict[str, int] = {}
     deleted: dict[str, int] = {}
     for fact in facts:
@@ -204,16 +217,24 @@ def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding) -
             back[host(fact.values["client"])] = fact.values["back"]
         elif fact.what == "deleted":
             deleted[host(fact.values["client"])] = fact.where.time
+        elif fact.what == SEEN:
+            seen.setdefault(host(fact.values["client"]), []).append(fact)
     for fact in facts:
         values, where = fact.values, fact.where
         if fact.what != "refused" or not is_moving(values["error"], values["message"]):
             continue
         client = host(values["client"])
         came_back = back.get(client, 0)
+        is_decided = [
+            not end.values["unseen"] and (not end.values["open"] or end.where.time - where.time >= patience) for end in seen.get(client, ())
+        ]
+        if not all(is_decided):
+            continue
         if came_back < where.time and deleted.get(client, -1) < came_back:
             request, error = values["request"], values["error"]
             text = f"{request} for {topic} was refused with {error_text(error, values['message'])}."
             evidence = {"frames": [where.name, values["frame"]], "request": request, "topic": topic, "error": error}
+            evidence |= thresholds.evidence("request-failed-moving-seconds")
             report("request-failed", where, with_advice(text, request, error), evidence)
 
 

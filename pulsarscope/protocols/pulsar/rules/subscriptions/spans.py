@@ -112,6 +112,8 @@ def _report_skipped(
         is_surrounded = later >= AROUND and (earlier >= AROUND or (earlier >= FEW and later >= MANY))
         if known is None or known.where.time > where.time or count < thresholds["messages-skipped-entries"] or not is_surrounded:
             continue
+        if any(not fact.values["closed"] and fact.where.time < where.time for fact in group):
+            continue  # a connection that neither goes on nor ends: the capture may lack the rest of it
         # A consumer with permits gets its share of the messages; without one, another consumer may be preferred.
         was_full = any([ledger, before[1]] == [*position] for fact in group for position in fact.values["exhausted"])
         if not was_full and any(fact.where.time >= where.time and fact.values["began"] <= known.where.time for fact in group):

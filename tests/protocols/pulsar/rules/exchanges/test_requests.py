@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,6 +89,7 @@ def test_refusals_of_a_topic_that_moves_are_reported_unless_its_client_comes_bac
     if granted:
         again.client(lookup(4)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", 4))
         again.client(producer(request=5)).server(created(request=5)).client(send(1, 1)).server(receipt(1, 1, 8))
+    talk.wait(2 * SECOND).server(PING)
     found = diagnose(tmp_path, *([again] if again is talk else [talk, again])).of("request-failed")
     assert [row.severity for row in found] == ([] if granted else ["error"])
 
@@ -110,7 +112,7 @@ def test_refusals_of_a_topic_that_is_deleted_are_not_reported(tmp_path: Path, de
     if then:
         talk.wait(SECOND).client(subscribe(request=4)).server(success(4)).wait(SECOND).server(close_consumer(request=BY_BROKER))
         talk.client(subscribe(request=5)).server(error(5, "ServiceNotReady"))
-    found = diagnose(tmp_path, talk.wait(5 * SECOND)).of("request-failed")
+    found = diagnose(tmp_path, talk.wait(5 * SECOND).server(PING)).of("request-failed")
     assert [row.severity for row in found] == severities
 
 
@@ -283,3 +285,16 @@ def test_each_request_has_a_kind() -> None:  # a new one asks for a decision
 def test_rules_take_each_request_by_its_kind() -> None:
     efforts = {request: "memory" if request in FROM_MEMORY else "stored" if request in STORED else None for request in KINDS}
     assert {request: Kind(efforts[request], request in OF_LOOKUP, request in StormRule.exchanges) for request in KINDS} == KINDS
+
+
+@pytest.mark.parametrize(("rest", "end", "lost"), [*product((100, 1000, 3000), ("open", "fin", "rst"), ("", "client", "server"))])
+def test_a_refusal_of_a_moving_topic_counts_if_its_client_is_seen_to_fail(tmp_path: Path, rest: int, end: str, lost: str) -> None:
+    """It asks again soon: the capture may end before, or lack that."""
+    talk = connected().client(producer()).server(created(), close_producer()).wait(MILLISECOND)
+    message = "Namespace bundle public/default/0xc0000000_0xffffffff is being unloaded"
+    talk.client(lookup(3)).server(lookup_response("Failed", "", 3, error="MetadataError", message=message)).wait(rest * MILLISECOND)
+    if lost:
+        talk.lose(lost, 200)
+    talk.client(PING).server(PONG)
+    found = diagnose(tmp_path, talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")).of("request-failed")
+    assert len(found) == (not lost and (end != "open" or rest > 2000))
