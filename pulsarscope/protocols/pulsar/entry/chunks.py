@@ -192,7 +192,7 @@ class Chunks:
     def _bound(self, notes: list[Note]) -> None:
         while self.bytes > CHUNKS_MAX_BYTES or len(self._waiting) > CHUNKED_MESSAGES_MAX:
             oldest, message = next(iter(self._waiting.items()))
-            text = f"{len(message.seen)} of {message.count} chunks of message {clipped(oldest[1])} are given up: too many chunks wait"
+            text = f"{len(message.seen):,} of {message.count:,} chunks of message {clipped(oldest[1])} are given up: too many chunks wait"
             notes.append(("chunk-cap", text))
             self._forget(oldest)
             self._end(oldest, _GIVEN_UP)

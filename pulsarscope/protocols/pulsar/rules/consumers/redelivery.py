@@ -204,7 +204,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             self._report_undecided(consumer)
             self._report_most(consumer)
         if ending and consumer.all_requests:
-            times = "once" if consumer.all_count == 1 else f"{consumer.all_count} times"
+            times = "once" if consumer.all_count == 1 else f"{consumer.all_count:,} times"
             text = f"{consumer.title} requested redelivery of all its unacknowledged messages {times}."
             evidence = {
                 "frames": frame_names(where.name for where in consumer.all_requests),
@@ -318,9 +318,9 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
     def _report_storm(self, consumer: RedeliveryState, deciding: tuple[str, ...]) -> None:
         period = period_of(consumer.times)
         ledger, entry = consumer.highest_id
-        text = f"{consumer.title} got {consumer.redelivered} of its {consumer.deliveries} entries again"
+        text = f"{consumer.title} got {consumer.redelivered:,} of its {consumer.deliveries:,} entries again"
         if consumer.highest:
-            text += f", {ledger}:{entry} as often as {consumer.highest} times"
+            text += f", {ledger}:{entry} as often as {consumer.highest:,} times"
         if consumer.request_count:
             text += f": its client asked {plural(consumer.request_count, 'time')}" + (f", about every {duration(period)}" if period else "")
         else:
@@ -348,7 +348,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if len(times) < self.context.thresholds["consumer-undecided-redeliveries"]:
             return
         span = duration(times[-1] - times[0])
-        text = f"{consumer.title} got {ledger}:{entry} again {len(times)} times in {span} and did not acknowledge it"
+        text = f"{consumer.title} got {ledger}:{entry} again {len(times):,} times in {span} and did not acknowledge it"
         evidence = {
             "frames": frame_names(where.name for where in (consumer.highest_at, *consumer.requests) if where is not None),
             **consumer.evidence,
@@ -369,7 +369,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if asked_for <= self._window_ns:
             return
         asked = f"its client asked {plural(consumer.request_count, 'time')} in {duration(asked_for)}"
-        text = self.sentence(f"{consumer.title} got {consumer.came_again} of its {first} entries again: {asked}")
+        text = self.sentence(f"{consumer.title} got {consumer.came_again:,} of its {first:,} entries again: {asked}")
         evidence = {
             "frames": frame_names(request.name for request in consumer.requests),
             **consumer.evidence,
