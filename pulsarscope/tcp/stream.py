@@ -336,8 +336,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             count, total = self.snaplen_gaps
             self.snaplen_gaps = count + 1, total + size
             return
-        more = "are not in the capture" if code == "stream-gap" else "had not come, and were not acknowledged, when it ended"
-        text = f"{size:,} bytes at offset {offset} of the stream from {self.source} {more}."
+        verbs = ("is", "was") if size == 1 else ("are", "were")
+        more = f"{verbs[0]} not in the capture" if code == "stream-gap" else f"had not come, and {verbs[1]} not acknowledged, when it ended"
+        text = f"{plural(size, 'byte')} at offset {offset} of the stream from {self.source} {more}."
         evidence = {"direction": self.index, "offset": offset, "size": size, "reason": reason}
         self._report(code, text, evidence, where, behind)
 
@@ -424,10 +425,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     def _report_overlaps(self, conflicts: list[Overlap], where: Where) -> None:
         for conflict in conflicts:
             size = sum(map(ne, conflict.first, conflict.second))
-            text = (
-                f"Packet {where[1]} and packet {conflict.packet} differ in {size:,} bytes "
-                f"at offset {conflict.offset} of the stream from {self.source}."
-            )
+            place = f"at offset {conflict.offset} of the stream from {self.source}"
+            text = f"Packet {where[1]} and packet {conflict.packet} differ in {plural(size, 'byte')} {place}."
             self._report("overlap-conflict", text, overlap_evidence(conflict, size, self.index, where[1]), where)
 
     def _report_totals(self, where: Where) -> None:
@@ -435,11 +434,12 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         for code, counted in (self.finding_counts or {}).items():
             if counted.count > STREAM_FINDINGS_MAX:
                 count, size = counted.count - STREAM_FINDINGS_MAX, counted.unreported_bytes
-                text = f"{count:,} more in the stream from {self.source}, {size:,} bytes in total."
+                text = f"{count:,} more in the stream from {self.source}, {plural(size, 'byte')} in total."
                 self.log.append((where[1], finding(code, text, {"direction": self.index, "count": count, "bytes": size}, where)))
         count, size = self.snaplen_gaps
         if count:
-            text = f"{size:,} bytes of the stream from {self.source} were cut off by the snap length, in {plural(count, 'place')}."
+            cut = f"{plural(size, 'byte')} of the stream from {self.source} {'was' if size == 1 else 'were'} cut off"
+            text = f"{cut} by the snap length, in {plural(count, 'place')}."
             evidence = {"direction": self.index, "count": count, "bytes": size, "reason": SNAPLEN}
             self.log.append((where[1], finding("stream-gap", text, evidence, where)))
         state = self.window

@@ -303,6 +303,15 @@ def test_bytes_missing_before_a_fin_are_a_gap() -> None:
     assert outcome.evidence(GAP)["size"] == 3
 
 
+def test_a_gap_of_one_byte_is_told_in_the_singular() -> None:
+    tape = opened()
+    tape.send(CLIENT, 0, b"ab")
+    tape.send(CLIENT, 3, b"", FIN | ACK)
+    (text,) = [finding.text for finding in tape.only().findings if finding.code == GAP]
+    assert text.startswith("1 byte at offset 2 of the stream from ")
+    assert text.endswith(" is not in the capture.")
+
+
 @pytest.mark.parametrize(
     ("ahead", "gap"),
     [(-1, 0), (0, 0), (1, 0), (2, 2), (1448, 1448), (RESET_WINDOW_BYTES, RESET_WINDOW_BYTES), (RESET_WINDOW_BYTES + 1, 0)],

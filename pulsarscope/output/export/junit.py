@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from pulsarscope.analysis.tally import ReportRecord
-from pulsarscope.model.text import show_controls
+from pulsarscope.model.text import plural, show_controls
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold (2.2)."""
@@ -32,7 +32,7 @@ def junit_bytes(groups: Sequence[ReportRecord], name: str, failing: Sequence[str
         lines = [f"{sample['text']}  ({', '.join(map(str, sample['places']))})" for sample in group["samples"]]
         text = "\n".join([*lines, *([f"Try: {group['hint']}"] if group["hint"] else ())])
         if group["severity"] in failing:
-            message = f"{group['severity']}, {group['count']} times: {group['meaning'] or group['code']}"
+            message = f"{group['severity']}, {plural(group['count'], 'time')}: {group['meaning'] or group['code']}"
             ET.SubElement(case, "failure", {"type": _clean(group["code"]), "message": _clean(message)}).text = _clean(text)
         else:
             ET.SubElement(case, "system-out").text = _clean(f"{group['severity']}: {text}")

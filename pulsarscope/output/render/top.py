@@ -264,7 +264,7 @@ REVERSE = "\x1b[7m"
 def _traffic_text(snapshot: Snapshot, side: int, *, rates: bool, dot: str) -> str:
     """Return the rates of one direction and its counts since the start."""
     total: Tally = snapshot.total
-    since = f"{total.messages[side]:,} messages, {size_text(total.sizes[side])} since the start"
+    since = f"{plural(total.messages[side], 'message')}, {size_text(total.sizes[side])} since the start"
     if not rates or not snapshot.seconds:
         return since
     recent = snapshot.recent

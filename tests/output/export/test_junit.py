@@ -35,6 +35,8 @@ def test_findings_of_failing_severities_are_failures_and_others_output() -> None
     failure = failed.find("failure")
     assert failure is not None
     assert failure.get("message") == "error, 2 times: A producer was refused."
+    (once,) = suite_of({**GROUP, "count": 1}).iter("failure")
+    assert once.get("message") == "error, 1 time: A producer was refused."
     assert failure.text == "refused  (0:9.1)\nTry: Wait."
     assert passed.find("failure") is None
     assert "slow-requests" in str(passed.get("name"))

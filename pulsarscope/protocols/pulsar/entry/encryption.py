@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.limits import DATA_KEYS_FAILED_MAX, DATA_KEYS_MAX
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.entry.compression import Opened
 from pulsarscope.protocols.pulsar.text.formatting import clipped
 
@@ -69,7 +70,7 @@ class Decryption:
         which = "the private key" if len(keys) == 1 else "any of their private keys"
         keys_tried = len(self._private_keys)
         tried = "" if not keys_tried else ", the one given does not" if keys_tried == 1 else f", none of the {keys_tried} given does"
-        return f"{size:,} bytes are encrypted for {names}{more}: {which} opens them{tried}"
+        return f"{plural(size, 'byte')} {'is' if size == 1 else 'are'} encrypted for {names}{more}: {which} opens them{tried}"
 
 
 def _decrypted(private: RSAPrivateKey, encrypted: bytes) -> bytes | None:

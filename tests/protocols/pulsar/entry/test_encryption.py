@@ -106,6 +106,8 @@ class TestStayingEncrypted:
         assert (row.status, row.encrypted, row.payload_size, row.payload_sha256, row.payload) == ("encrypted", True, None, None, None)
         assert texts(dialogue) == [f"SEND 0:1.1: {len(payload)} bytes are encrypted for one, two: any of their private keys opens them."]
         assert dialogue.codes == ["encrypted-payload"]
+        (text,) = texts(sent(b"x", **metadata))
+        assert text.startswith("SEND 0:1.1: 1 byte is encrypted for one, two: ")
 
     @pytest.mark.parametrize(("keys", "tried"), [((OTHER,), "the one given does not"), ((OTHER, THIRD), "none of the 2 given does")])
     def test_keys_that_open_nothing_are_said_to_do_so(self, keys: tuple[RSAPrivateKey, ...], tried: str) -> None:
