@@ -189,14 +189,15 @@ def test_receipts_of_which_the_snap_length_leaves_the_beginning_are_answers(tmp_
     assert ("send-unanswered" in problems(cut(tmp_path, snap, talk))) == (not answered)
 
 
-@pytest.mark.parametrize(("snap", "length"), [*product((96, 120, 65535), (16, 25))])
-def test_an_entry_whose_ack_may_be_cut_off_is_no_hole(tmp_path: Path, snap: int, length: int) -> None:
-    """One ACK names many entries, of which the snap length leaves the first."""
+@pytest.mark.parametrize(("snap", "length", "behind"), [*product((96, 120, 65535), (16, 25), (False, True))])
+def test_an_entry_whose_ack_may_be_cut_off_is_no_hole(tmp_path: Path, snap: int, length: int, behind: bool) -> None:
+    """One ACK names many entries, of which the snap length leaves the first, or it stands behind a larger frame."""
     talk = subscribed(connected(start=50 * MILLISECOND), kind="Shared").client(flow(1000))
     for entry in range(200):
         wait_until(talk, 100 * MILLISECOND + entry * 50 * MILLISECOND).server(delivery(entry))
         if entry == 20:
-            talk.client(ack(*[number for number in range(21) if number != 7 or snap < 65535]))
+            acked = ack(*[number for number in range(21) if number != 7 or snap < 65535])
+            talk.client(lookup(1, topic=f"persistent://public/default/{'t' * 200}"), acked) if behind else talk.client(acked)
         elif entry > 20:
             talk.client(ack(entry))
     wait_until(talk, length * SECOND).server(PING).client(PONG)

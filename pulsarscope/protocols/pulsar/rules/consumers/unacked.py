@@ -103,8 +103,6 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Time at which the others were last compared with one that acknowledges, in nanoseconds."""
         self._acked_unknown: list[tuple[UnackedState, int]] = []
         """Consumers that acknowledged what they had not got, and the time of their end."""
-        self._cut_at = -1
-        """Time of the latest ACK of which the capture lacks the end, with ids, in nanoseconds."""
         self._closed_at: dict[int, int] = {}
         """Time of the close of consumers by id, in nanoseconds."""
         self._closed_consumers: ClosedConsumers | None = None
@@ -137,7 +135,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
             later = consumer.later
             hole = Hole(position, oldest.where, age, later, consumer.messages, oldest.indexes, [*islice(consumer.entries, SAMPLES_MAX)])
             if hole.is_decided(thresholds, consumer.longest_held, ending=ending):
-                if not (self._cut_at >= oldest.where.time or may_lack(self.context, oldest.where.time, now)):
+                since = oldest.where.time
+                if not (self.may_hide(CLIENT, since) or may_lack(self.context, since, now)):
                     consumer.hole_reported = True
                     text = f"{hole.text(consumer)} {later} later entries"
                     self.context.report("ack-hole", oldest.where, self.sentence(text), hole.evidence(consumer))
@@ -246,7 +245,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             return
         where = where_of(row)
         if row.status == "truncated":
-            self._cut_at = where.time
+            self.note_unreadable(row)  # it may name more ids
         place = consumer.early.latest = where.file, where.packet
         if consumer.unknown is None:
             consumer.idle.note(where, fields)
