@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from pulsarscope.dissect.contract.rules import Where
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.consumers.again import Received
 from pulsarscope.protocols.pulsar.rules.consumers.behind import Pace
@@ -16,6 +17,9 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import SHARED_TY
 from pulsarscope.protocols.pulsar.rules.subscriptions.subscription_limit import EMIT_STEP
 from pulsarscope.protocols.pulsar.rules.subscriptions.unknown_acks import IdleAcks, UnknownAcks
 from pulsarscope.protocols.pulsar.waiting import EarlyAcks
+
+SPANS_MAX = 1_000
+"""Chunked messages followed for a consumer, the latest."""
 
 
 class UnackedEntry(msgspec.Struct):
@@ -28,6 +32,28 @@ class UnackedEntry(msgspec.Struct):
     """Unacknowledged messages."""
     indexes: int | None = None
     """Bitmap of their batch indexes, None for all; it is bounded by its size on the wire."""
+    uuid: str | None = None
+    """Of the chunked message to which it belongs."""
+
+
+class ChunkSpans(msgspec.Struct):
+    """The chunked messages that a consumer got."""
+
+    interrupted: dict[str, bool] = msgspec.field(default_factory=dict)
+    """By uuid, whether a chunk of another message came between its chunks."""
+    latest: str | None = None
+    """Uuid of the latest chunk."""
+
+    def add(self, metadata: Mapping[str, Any] | None) -> str | None:
+        """Add the chunk that an entry holds, and return the uuid of its message; None for an entry that holds no chunk."""
+        uuid: str | None = metadata.get("uuid") if metadata and metadata.get("num_chunks_from_msg", 1) > 1 else None
+        if uuid is None:
+            return None
+        known = self.interrupted.get(uuid)
+        if not known:
+            remember(self.interrupted, uuid, known is not None and self.latest != uuid, SPANS_MAX)
+        self.latest = uuid
+        return uuid
 
 
 class UnackedState(ConsumerState):
@@ -55,6 +81,11 @@ class UnackedState(ConsumerState):
     received: Received = msgspec.field(default_factory=Received)
     idle: IdleAcks = msgspec.field(default_factory=IdleAcks)
     early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
+    chunks: ChunkSpans = msgspec.field(default_factory=ChunkSpans)
+    furthest: int = 0
+    """Highest number of a delivery that it has acknowledged."""
+    flowed_at: int = 0
+    """Time of its latest FLOW in nanoseconds."""
     longest_held: int = 0
     """Longest time from a delivery to its ACK, in nanoseconds."""
     most_held: int = 0

@@ -29,7 +29,7 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.lag import SKIPPED, are_of
 from pulsarscope.protocols.pulsar.rules.subscriptions.partitions import emit_consumed
 from pulsarscope.protocols.pulsar.rules.subscriptions.positions import BEGAN, report_behind
 from pulsarscope.protocols.pulsar.rules.subscriptions.resting import Unsubscribed, emit_resting, note_delivery, note_flow, older_consumer
-from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import MISSING, STARVING
+from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import MISSING, STARVING, stopping_ns
 from pulsarscope.protocols.pulsar.text.formatting import host
 from pulsarscope.protocols.pulsar.topics import topic_of_ledger
 
@@ -255,9 +255,10 @@ class PermitRule(ConsumerRule[PermitState]):
         if consumer.permits > 0 or consumer.reported or since is None:
             return
         rhythm = round(self.context.thresholds["consumer-rhythm-factor"] * consumer.turn)
-        if now - max(since.time, consumer.active_at) < max(self.context.thresholds.ns(threshold), rhythm):
-            return
-        if self._may_have_granted(consumer, now):
+        if threshold == "consumer-starved-closed-seconds" and not self.open:
+            rhythm = max(rhythm, stopping_ns(self.context.thresholds, (consumer.ready or since).time, consumer.active_at))
+        patience = max(self.context.thresholds.ns(threshold), rhythm)
+        if now - max(since.time, consumer.active_at) < patience or self._may_have_granted(consumer, now):
             return
         consumer.reported = True
         starved = now - since.time

@@ -18,6 +18,7 @@ from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.consumers.again import ClosedConsumers
 from pulsarscope.protocols.pulsar.rules.consumers.behind import report_slow
+from pulsarscope.protocols.pulsar.rules.consumers.dropped_chunks import report_dropped
 from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedEntry, UnackedState, forget_unknown
 from pulsarscope.protocols.pulsar.rules.consumers.pauses import Hole, report_pause, report_skipped
 from pulsarscope.protocols.pulsar.rules.consumers.poison import POISON
@@ -124,6 +125,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
             consumer.behind = report_slow(self.context, consumer, pace, present, consumer.turns.longest, held)
         if not (consumer.acks or consumer.subscription) and (not ending or consumer.closed_by == SERVER):
             return  # of a client of which the capture may have nothing, as is known at the end of the connection
+        if consumer.chunks.interrupted and not consumer.reported:
+            report_dropped(self.context, consumer, now)
         position, oldest = next(iter(consumer.entries.items()))
         age = now - oldest.where.time
         thresholds = self.context.thresholds
@@ -191,7 +194,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         consumer.pace.add(messages, (row.metadata or {}).get("publish_time", 0), where.time, is_first=not consumer.entries)
         if self._size < ENTRIES_MAX:
             self._size += 1
-            consumer.entries[position] = UnackedEntry(where, consumer.deliveries, messages, indexes)
+            uuid = consumer.chunks.add(row.metadata)
+            consumer.entries[position] = UnackedEntry(where, consumer.deliveries, messages, indexes, uuid)
             consumer.messages += messages
         else:
             consumer.untracked += 1
@@ -233,8 +237,9 @@ class UnackedRule(ConsumerRule[UnackedState]):
         return True
 
     def _flow(self, row: FrameRow) -> None:
-        if (consumer := self.find(row)) is not None and not consumer.idle.flowed:
-            consumer.idle.flowed = row.time
+        if (consumer := self.find(row)) is not None:
+            consumer.flowed_at = row.time
+            consumer.idle.flowed = consumer.idle.flowed or row.time
 
     def _ack(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -340,6 +345,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
             "unacknowledged": consumer.messages,
             "oldest": position,
             "since": oldest.where.time,
+            "begun": None if consumer.connection else consumer.seen,
+            "taken_at": consumer.flowed_at,
             **consumer.pace.while_busy(consumer.messages),
             "active_at": consumer.acknowledged_at,
             "turn": consumer.turns.longest,
@@ -397,6 +404,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Return False when the consumer does not hold the entry."""
         if (entry := consumer.entries.get(position)) is None:
             return False
+        consumer.furthest = max(consumer.furthest, entry.number)
         remaining = bitmap(ack_set) if ack_set else 0
         if entry.indexes is not None:
             remaining &= entry.indexes

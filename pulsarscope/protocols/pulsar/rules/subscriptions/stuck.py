@@ -96,6 +96,14 @@ THRESHOLDS = (
         ("consumer-not-acking",),
     ),
     Threshold(
+        "consumer-stopping-seconds",
+        30,
+        SECONDS,
+        "Rest of a consumer before its end, unless it has rested for longer than it worked: an application that shuts down takes nothing "
+        "more, and has 30 s to finish in a container.",
+        ("consumer-starved", "consumer-not-acking"),
+    ),
+    Threshold(
         "consumer-rhythm-factor",
         3,
         "times",
@@ -147,6 +155,9 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
         if fact.what == STARVING and consumer not in busy and _is_done(values, rest, until, count, thresholds):
             name = "consumer-starved-done-seconds"
         patience = max(thresholds.ns(name), round(thresholds["consumer-rhythm-factor"] * values["turn"]))
+        went_on = values.get("taken_at", 0) - values["active_at"] >= patience
+        if values["closed"] and not went_on and rest < stopping_ns(thresholds, values["begun"], values["active_at"]):
+            continue
         if values.get("is_older"):
             least = thresholds["consumer-not-acking-older-factor"] * thresholds["consumer-not-acking-messages"]
             enough = values["acks"] > 0 or values["unacknowledged"] >= least
@@ -163,6 +174,17 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
             evidence = _evidence(fact, rest, None, thresholds, "consumer-undecided-seconds")
             where = fact.where._replace(time=fact.values["since"])
             report("consumer-undecided", where, text, evidence)
+
+
+def stopping_ns(thresholds: Thresholds, begun: int | None, active_at: int) -> int:
+    """Return how long a consumer may rest before its end when its application shuts down, in nanoseconds.
+
+    `begun`: beginning of its life, None when that was before the capture; `active_at`: time of what it did last, 0 for nothing at all.
+    """
+    longest = thresholds.ns("consumer-stopping-seconds")
+    if not active_at:
+        return 0
+    return longest if begun is None else min(longest, active_at - begun)
 
 
 def _is_done(values: dict[str, Any], rest: int, until: int, count: int, thresholds: Thresholds) -> bool:

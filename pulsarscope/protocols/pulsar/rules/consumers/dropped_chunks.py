@@ -1,0 +1,55 @@
+"""Chunked messages that a consumer dropped, because the chunks of others came between theirs.
+
+A client keeps the chunks of a few incomplete messages. When one more begins, it drops the oldest, and later ignores the rest of its chunks:
+the application never sees the message, and nobody acknowledges those chunks.
+"""
+
+from __future__ import annotations
+
+from pulsarscope.dissect.rules import RuleContext
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.text import duration, plural
+from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedState
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
+
+CODES = table(
+    SESSION.warning(
+        "chunk-dropped",
+        "A consumer dropped chunked messages, because the chunks of other messages came between theirs.",
+        "Raise maxPendingChunkedMessage to the number of producers that send chunks at the same time. The application never saw these "
+        "messages; they come again when the consumer reconnects, or when an ack timeout is set.",
+        to_act="the consumer's application",
+    ),
+)
+
+
+def report_dropped(context: RuleContext, consumer: UnackedState, now: int) -> None:
+    """Report that all entries which a consumer passed over are chunks of messages that others interrupted."""
+    least = context.thresholds["consumer-not-acking-messages"]
+    held = consumer.entries.items()
+    if sum(entry.messages for _, entry in held if entry.number > consumer.furthest) >= least:
+        return  # it has stopped
+    passed = {position: entry for position, entry in held if entry.number < consumer.furthest}
+    interrupted = consumer.chunks.interrupted
+    uuids = sorted({entry.uuid or "" for entry in passed.values()})
+    if not uuids or not all(interrupted.get(uuid) for uuid in uuids):
+        return
+    oldest = next(iter(passed.values())).where
+    age = now - oldest.time
+    at_work = round(context.thresholds["consumer-rhythm-factor"] * consumer.longest_held)
+    if age < max(context.thresholds.ns("chunk-stuck-seconds"), at_work) or may_lack(context, oldest.time, now):
+        return
+    consumer.reported = consumer.hole_reported = True
+    text = f"{consumer.title} acknowledged none of {plural(len(passed), 'chunk')} of {plural(len(uuids), 'message')}, the oldest delivered "
+    text += f"{duration(age)} before, though it acknowledged later messages: chunks of others came between."
+    evidence = {
+        "frames": [oldest.name],
+        **consumer.evidence,
+        "chunks": len(passed),
+        "uuids": uuids[:SAMPLES_MAX],
+        "message_ids": list(passed)[:SAMPLES_MAX],
+        "age_ns": age,
+        "act": "client",
+        **context.thresholds.evidence("chunk-stuck-seconds", "consumer-rhythm-factor"),
+    }
+    context.report("chunk-dropped", oldest, text, evidence)
