@@ -261,6 +261,7 @@ TCP_CODES = table(
         "segments get through, a hop has a smaller MTU; if nothing does after a silence, a firewall or NAT has forgotten the connection.",
         (
             "bytes-awaited",
+            "delivery-behind",
             "keepalive-lost",
             "producer-behind",
             "request-unanswered",
@@ -279,6 +280,7 @@ TCP_CODES = table(
         (
             "network-stall",
             "bytes-awaited",
+            "delivery-behind",
             "dispatch-limited",
             "producer-behind",
             "request-unanswered",

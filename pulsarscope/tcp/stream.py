@@ -446,5 +446,5 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if state is not None:
             if self.window_closed:
                 state.open(where[2])
-            evidence = {"direction": self.index, "count": state.count, "closed_ns": state.closed}
-            self.log.append((where[1], finding("zero-window", state.text(self.source), evidence, state.first)))
+            shut = {"direction": self.index, "host": self.source, "count": state.count, "closed_ns": state.closed}
+            self.log.append((where[1], finding("zero-window", state.text(self.source), shut, state.first)))

@@ -204,7 +204,7 @@ class RuleDialogue(_FrameSteps):
         """End a connection, about which TCP's layer has these findings by then."""
         rows: list[Any] = [*findings]
         self._sessions.pop(on).finish(rows)
-        rows.append(Closed(ConnectionRow(None, 0, 1, None, START_NS, on, start=START_NS, end=self.time)))
+        rows.append(Closed(ConnectionRow(None, 0, 1, None, START_NS, on, start=START_NS, end=self.time, client_bytes=0, server_bytes=0)))
         self._take(rows)
         return self
 

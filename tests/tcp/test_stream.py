@@ -388,7 +388,7 @@ def test_a_closed_window_is_counted_and_timed() -> None:
     outcome = tape.only()
     (finding,) = [finding for finding in outcome.findings if finding.code == "zero-window"]
     assert finding.packet == shut
-    assert finding.evidence == {"direction": 1, "count": 2, "closed_ns": 20_000_000 + 1_000 + 500}
+    assert finding.evidence == {"direction": 1, "host": "10.0.0.2:6650", "count": 2, "closed_ns": 20_000_000 + 1_000 + 500}
     assert outcome.shape(SERVER) == [b"openshut"]
 
 

@@ -64,7 +64,7 @@ def gap_note(*, lost: bool) -> str:
 
 def closed_windows(context: RuleContext, host: str) -> list[ReportedFinding]:
     """Return the findings about a receive window that a host of the connection closed."""
-    return [window for window in context.reported("zero-window") if window.text.startswith(f"{host} ")]
+    return [window for window in context.reported("zero-window") if window.evidence.get("host") == host]
 
 
 def gaps_in(context: RuleContext) -> list[ReportedFinding]:

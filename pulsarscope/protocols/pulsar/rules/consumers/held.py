@@ -122,6 +122,28 @@ class UnackedState(ConsumerState):
         self.messages += total
 
     @property
+    def held_values(self) -> dict[str, Any]:
+        """Values of a fact about what it holds, at least one entry."""
+        position, oldest = next(iter(self.entries.items()))
+        return {
+            **self.evidence,
+            "title": self.title,
+            "unacknowledged": self.messages,
+            "oldest": position,
+            "since": oldest.where.time,
+            "begun": None if self.connection else self.seen,
+            "taken_at": self.flowed_at,
+            **self.pace.while_busy(self.messages),
+            "active_at": self.acknowledged_at,
+            "turn": self.turns.longest,
+            "acks": self.acks,
+            "most_held": self.most_held,
+            "is_older": self.connection is not None,
+            "reported": self.reported,
+            "behind": self.behind,
+        }
+
+    @property
     def may_read(self) -> bool:
         """True when it may be a reader from before the capture, some of which acknowledge nothing."""
         return self.asks_last and not self.acks and self.connection is not None

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulsarscope.dissect.contract.rules import RuleContext, Where
+import msgspec
+
+from pulsarscope.dissect.contract.rules import RuleContext, Where, where_of
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import JOINED
+from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
+from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import EMIT_NS
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
+from pulsarscope.protocols.pulsar.rules.subscriptions.late import Late
 
 SLOW_LINK_NS_PER_BYTE = 125_000
 """Time that a byte takes on the slowest link (64 kbit/s): a large message that takes long was perhaps on its way all the time."""
+
+
+ALONE = ("Exclusive", "Failover")
+"""Subscription types of which one consumer at a time gets all messages."""
 
 
 class PermitState(ConsumerState):
@@ -77,6 +86,8 @@ class PermitState(ConsumerState):
     metadata: dict[str, Any] | None = None
     """Metadata of the furthest message."""
     reported: bool = False
+    ages: Ages = msgspec.field(default_factory=Ages)
+    """Ages of what it got since it was last without permits."""
 
     @property
     def rest_values(self) -> dict[str, Any]:
@@ -123,3 +134,51 @@ def emit_joined(context: RuleContext, rule: str, consumer: PermitState, now: int
         since = max(consumer.ready.time, consumer.able)
         values = {**consumer.evidence, "title": consumer.title, "since": since, "closed": closed}
         context.emit_fact(rule, consumer.topic, consumer.ready._replace(time=now), JOINED, values)
+
+
+def next_special(consumer: PermitState, group: Any, start: int, shortest_ns: int) -> int:
+    """Return the index of the next delivery, from one on, with which a consumer does more than use permits.
+
+    `group` is what `deliveries.Delivered` describes; `shortest_ns`: shortest rest that counts.
+    """
+    times, positions, messages = group.times, group.positions, group.messages
+    permits, before, due = consumer.permits, times[start - 1], consumer.reported_at + EMIT_NS
+    is_alone, expected = consumer.kind in ALONE, consumer.last or (-1, -1)
+    for at in range(start, len(times)):
+        now = times[at]
+        permits -= messages[at]
+        expected = expected[0], expected[1] + 1
+        if permits <= 0 or now >= due or now - before >= shortest_ns or (is_alone and positions[at] != expected):
+            return at
+        before = now
+    return len(times)
+
+
+def count_plain(consumer: PermitState, frames: Any, group: Any, start: int, stop: int) -> None:
+    """Count deliveries of which none is special."""
+    total, positions = sum(group.messages[start:stop]), group.positions
+    consumer.delivered += total
+    consumer.permits -= total
+    consumer.entry_permits -= total
+    consumer.waited = 0
+    consumer.last_service = Where(*frames.where_of(group.places[stop - 1]))
+    consumer.pending = consumer.pending or next(filter(None, group.times[start:stop]), 0)
+    for at in consumer.ages.due(stop - start):
+        (row, *_), _ = frames.row(group.places[start + at])
+        consumer.ages.note(row)
+    furthest = stop - 1 if group.ascending else max(range(start, stop), key=positions.__getitem__)
+    if consumer.last is None or positions[furthest] > consumer.last:
+        (row, *_), _ = frames.row(group.places[furthest])
+        consumer.last, consumer.last_at, consumer.metadata = positions[furthest], where_of(row), row.metadata
+
+
+def late_of(context: RuleContext, consumer: PermitState) -> Late | None:
+    """Return a consumer whose messages came later and later although it had permits and its broker did not rest."""
+    grown = consumer.ages.growth(context.thresholds)
+    if grown is None or consumer.topic is None or not consumer.active or consumer.compacted:
+        return None
+    first, last = grown
+    is_held_back = consumer.rested_ns >= context.thresholds["dispatch-limited-share"] * (last.where.time - first.where.time)
+    if is_held_back or may_lack(context, first.where.time, last.where.time, SERVER):
+        return None
+    return Late(consumer.title, consumer.topic, consumer.evidence, first, last, consumer.ages.count)

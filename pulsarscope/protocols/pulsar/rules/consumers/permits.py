@@ -18,14 +18,25 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permits_of, position_of
-from pulsarscope.protocols.pulsar.rules.consumers.permit_state import PermitState, emit_joined, note_rest, report_excess
+from pulsarscope.protocols.pulsar.rules.consumers.permit_state import (
+    ALONE,
+    PermitState,
+    count_plain,
+    emit_joined,
+    late_of,
+    next_special,
+    note_rest,
+    report_excess,
+)
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
+from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
 from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_flows
 from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG, EMIT_NS
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, SHARED_TYPES, ConsumerRule
 from pulsarscope.protocols.pulsar.rules.subscriptions.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.subscriptions.failover import ACTIVE, TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.subscriptions.lag import SKIPPED, are_of_one_producer
+from pulsarscope.protocols.pulsar.rules.subscriptions.late import Late, emit_late
 from pulsarscope.protocols.pulsar.rules.subscriptions.partitions import emit_consumed
 from pulsarscope.protocols.pulsar.rules.subscriptions.positions import BEGAN, report_behind
 from pulsarscope.protocols.pulsar.rules.subscriptions.resting import Unsubscribed, emit_resting, note_delivery, note_flow, older_consumer
@@ -65,9 +76,6 @@ THRESHOLDS = (
     ),
 )
 
-_ALONE = ("Exclusive", "Failover")
-"""Subscription types of which one consumer at a time gets all messages."""
-
 SKIPPED_MAX = 100
 """Entries that the consumers of one connection passed over, of which facts are emitted."""
 
@@ -87,6 +95,8 @@ class PermitRule(ConsumerRule[PermitState]):
         """Time before, delivery behind, and values of the facts on what consumers passed over."""
         self._waits: list[tuple[str, Where, dict[str, Any]]] = []
         """Topic, start and values of the facts on waits that went on until a consumer was closed."""
+        self._late: list[Late] = []
+        """Consumers that get their messages later and later."""
         self._silent_ns = context.thresholds.ns("broker-silent-seconds")
         self._shortest_ns = min(self._silent_ns, context.thresholds.ns("dispatch-limited-rest-seconds"))
 
@@ -102,6 +112,8 @@ class PermitRule(ConsumerRule[PermitState]):
             emit_joined(self.context, BACKLOG, consumer, now, closed=not self.open)
             self._emit_consumed(consumer, now)
             self._evaluate_promise(consumer, now)
+            if (late := late_of(self.context, consumer)) is not None and len(self._late) < CONSUMERS_MAX:
+                self._late.append(late)
             advise_on_flows(self.context, consumer, consumer.single, consumer.singles, consumer.delivered, now)
         if consumer.last != consumer.emitted:
             self._emit_delivered(consumer)
@@ -159,8 +171,11 @@ class PermitRule(ConsumerRule[PermitState]):
         consumer.last_service = where
         if not consumer.pending:
             consumer.pending = where.time
-        if consumer.permits <= 0 and consumer.exhausted is None:
-            consumer.exhausted = where
+        if consumer.permits <= 0:
+            consumer.exhausted = consumer.exhausted or where
+            consumer.ages = Ages()
+        else:
+            consumer.ages.add(row)
         if consumer.permits < consumer.lowest:
             consumer.lowest, consumer.lowest_at = consumer.permits, where
         position = position_of(fields.get("message_id"))
@@ -195,41 +210,12 @@ class PermitRule(ConsumerRule[PermitState]):
             group = groups[number]
             places, stop = group.places, at + 1
             if (consumer := self.consumers.get(group.id)) is not None:
-                stop = self._special(consumer, group, at + 1)
+                stop = next_special(consumer, group, at + 1, self._shortest_ns)
                 if at + 1 < stop:
-                    self._count(consumer, frames, group, at + 1, stop)
+                    count_plain(consumer, frames, group, at + 1, stop)
             if stop < len(places):
                 heappush(following, (places[stop], number, stop))
         return True
-
-    def _special(self, consumer: PermitState, group: Any, start: int) -> int:
-        """Return the index of the next delivery, from one on, that does more than to use permits."""
-        times, positions, messages = group.times, group.positions, group.messages
-        permits, before, due = consumer.permits, times[start - 1], consumer.reported_at + EMIT_NS
-        is_alone, expected = consumer.kind in _ALONE, consumer.last or (-1, -1)
-        for at in range(start, len(times)):
-            now = times[at]
-            permits -= messages[at]
-            expected = expected[0], expected[1] + 1
-            if permits <= 0 or now >= due or now - before >= self._shortest_ns or (is_alone and positions[at] != expected):
-                return at
-            before = now
-        return len(times)
-
-    @staticmethod
-    def _count(consumer: PermitState, frames: Any, group: Any, start: int, stop: int) -> None:
-        """Count deliveries of which none is special."""
-        total, positions = sum(group.messages[start:stop]), group.positions
-        consumer.delivered += total
-        consumer.permits -= total
-        consumer.entry_permits -= total
-        consumer.waited = 0
-        consumer.last_service = Where(*frames.where_of(group.places[stop - 1]))
-        consumer.pending = consumer.pending or next(filter(None, group.times[start:stop]), 0)
-        furthest = stop - 1 if group.ascending else max(range(start, stop), key=positions.__getitem__)
-        if consumer.last is None or positions[furthest] > consumer.last:
-            (row, *_), _ = frames.row(group.places[furthest])
-            consumer.last, consumer.last_at, consumer.metadata = positions[furthest], where_of(row), row.metadata
 
     def _activity(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
@@ -334,7 +320,7 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _note_skipped(self, consumer: PermitState, last: Position, last_at: Where, position: Position, row: FrameRow) -> None:
         """Note that entries are between two deliveries of the only active consumer of a subscription."""
-        is_alone = consumer.kind in _ALONE and not (consumer.compacted or consumer.switched)
+        is_alone = consumer.kind in ALONE and not (consumer.compacted or consumer.switched)
         if is_alone and position[0] == last[0] and len(self._skipped) < SKIPPED_MAX and consumer.topic is not None:
             sent = are_of_one_producer(consumer.metadata or {}, row.metadata or {}, position[1] - last[1])
             values = {**consumer.evidence, "title": consumer.title, "before": last, "after": position, "frame": last_at.name}
@@ -345,6 +331,7 @@ class PermitRule(ConsumerRule[PermitState]):
         super().end(row, last)
         if not self.context.reported(ONE_SIDED):
             emit_resting(self.context, BACKLOG, self._unknown, row.end, is_open=self.open)
+        emit_late(self.context, self._late, row)
         for since, where, values in self._skipped:
             if not may_lack(self.context, since, row.end, SERVER):
                 self.context.emit_fact(BACKLOG, values["topic"], where._replace(time=row.end), SKIPPED, values)

@@ -336,30 +336,16 @@ class UnackedRule(ConsumerRule[UnackedState]):
 
     def _emit_holding(self, consumer: UnackedState, now: int) -> None:
         """Emit that a consumer ends with unacknowledged messages, which alone says little."""
-        position, oldest = next(iter(consumer.entries.items()))
+        oldest = next(iter(consumer.entries.values()))
         if consumer.topic is None:
             return
         values = {
-            **consumer.evidence,
-            "title": consumer.title,
-            "unacknowledged": consumer.messages,
-            "oldest": position,
-            "since": oldest.where.time,
-            "begun": None if consumer.connection else consumer.seen,
-            "taken_at": consumer.flowed_at,
-            **consumer.pace.while_busy(consumer.messages),
-            "active_at": consumer.acknowledged_at,
-            "turn": consumer.turns.longest,
-            "acks": consumer.acks,
-            "most_held": consumer.most_held,
+            **consumer.held_values,
             "enough": consumer.messages >= self.context.thresholds["consumer-not-acking-messages"],
-            "is_older": consumer.connection is not None,
             "undecided": (consumer.connection is not None and 0 < consumer.acks < RHYTHM_ACKS)
             or consumer.may_read
             or self._may_have_acked(consumer, now),
             "closed": not self.open,
-            "reported": consumer.reported,
-            "behind": consumer.behind,
         }
         waits = consumer.kind == "Key_Shared" or (values["enough"] and not consumer.reported)
         self.context.emit_fact(BACKLOG, consumer.topic, oldest.where._replace(time=now), HOLDING if waits else BUSY, values)

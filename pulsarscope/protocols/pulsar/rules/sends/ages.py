@@ -29,22 +29,28 @@ CODES = table(
     ),
 )
 
-_BEHIND = ("producer-behind",)
+_BEHIND = ("producer-behind", "delivery-behind")
 
 THRESHOLDS = (
     Threshold("producer-behind-seconds", 5, SECONDS, "Time over which messages get older; bursts are over sooner.", _BEHIND),
     Threshold("producer-behind-growth-seconds", 2, SECONDS, "Growth of their age; a queue of a healthy producer holds less.", _BEHIND),
-    Threshold("producer-behind-sends", 8, "SENDs", "SENDs of the producer; the ages of fewer show no trend.", _BEHIND, 1),
+    Threshold("producer-behind-sends", 8, "messages", "SENDs of a producer, or deliveries; the ages of fewer show no trend.", _BEHIND, 1),
     Threshold(
         "producer-behind-share", 0.2, "of the time", "Growth of their age compared with the time it takes; pauses explain less.", _BEHIND
     ),
 )
+
+AGES, SENT_LATE = "ages", "sent-late"
+"""Name of the key rule about late deliveries, whose keys are topics, and the fact that a producer sends later and later."""
 
 MARKS_MAX = 64
 
 PARTS = 3
 """Parts of the time; messages must get older in each."""
 
+
+_WAITS = frozenset({"replicated_from", "deliver_at_time"})
+"""Metadata of messages that are old for another reason."""
 
 _AT_ONCE = 0.95
 """Growth of the age compared with the time from which all messages were published at once: a burst is worked off."""
@@ -84,7 +90,7 @@ class Ages(msgspec.Struct):
         """Note the age of a message."""
         metadata: Mapping[str, Any] = row.metadata or {}
         published = metadata.get("publish_time")
-        if type(published) is not int or published <= 0 or "replicated_from" in metadata:
+        if type(published) is not int or published <= 0 or not _WAITS.isdisjoint(metadata) or (row.fields or {}).get("redelivery_count"):
             return
         self.marks.append(AgeMark(where_of(row), row.time - published * 1_000_000))
         if len(self.marks) > MARKS_MAX:

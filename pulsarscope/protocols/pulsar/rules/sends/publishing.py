@@ -13,7 +13,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.evidence import closed_windows, frame_names, gap_note, response_name, unanswered
-from pulsarscope.protocols.pulsar.rules.sends.ages import Aging
+from pulsarscope.protocols.pulsar.rules.sends.ages import AGES, SENT_LATE, Aging
 from pulsarscope.protocols.pulsar.rules.sends.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
 from pulsarscope.protocols.pulsar.rules.sends.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import rounded
@@ -79,6 +79,15 @@ THRESHOLDS = (
         SECONDS,
         "Latency of a SEND that is a hundred times that of another one of its producer; disks and pauses of a healthy broker explain less.",
         ("slow-publish",),
+    ),
+    Threshold(
+        "slow-publish-bytes",
+        1_000_000,
+        "bytes/s",
+        "What was on its way at the same time, by the time of the slowest SEND, unless that is above slow-publish-longest-seconds: "
+        "a producer that sends as fast as it can waits for its own bytes.",
+        ("slow-publish",),
+        1,
     ),
     Threshold(
         "slow-publish-held-seconds",
@@ -148,6 +157,8 @@ class PublishRule(ConnectionRule):
         """(latency, SEND, its answer, entry, topic) of the window."""
         self._longest = 0
         """Latency of the slowest."""
+        self._largest = 0
+        """Bytes of the largest payload."""
         self._latest: tuple[str, Any] = "", None
         """Name of the latest receipt, and its message id."""
         self._early: dict[str, int] = {}
@@ -164,6 +175,7 @@ class PublishRule(ConnectionRule):
             publisher.in_flight += 1
             publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight)
             publisher.ages.add(row)
+            self._largest = max(self._largest, row.payload_size or 0)
             if publisher.lag is not None or not publisher.is_known:
                 publisher.is_known = True
                 note_lag(publisher, row)
@@ -252,10 +264,10 @@ class PublishRule(ConnectionRule):
         """Report slow producers and unanswered SENDs."""
         self._end_window()
         for slow in self._slow:
-            self._report_slow(slow)
+            self._report_slow(slow, row)
         for publisher in self._publishers.values():
             if (slow_publisher := evaluate_latency(publisher, self._context.thresholds)) is not None:
-                self._report_slow(slow_publisher)
+                self._report_slow(slow_publisher, row)
             self._evaluate_unanswered(publisher, row)
             self._evaluate_lag(publisher)
             self._evaluate_ages(publisher)
@@ -263,11 +275,23 @@ class PublishRule(ConnectionRule):
 
     def _report_aging(self, row: ConnectionRow) -> None:
         """Report the producers that fall behind, unless the broker had closed its window: it then reads too slowly."""
+        for aging in self._aging:
+            if aging.topic is not None:
+                self._context.emit_fact(AGES, aging.topic, aging.last.where, SENT_LATE, {})
         if self._aging and not closed_windows(self._context, self._context.server):
             for aging in self._aging:
                 self._context.report(*aging.finding(row.client_bytes * 1e9 / max(row.end - row.start, 1)))
 
-    def _report_slow(self, slow: SlowPublisher) -> None:
+    def _waits_for_bytes(self, slow: SlowPublisher, row: ConnectionRow) -> bool:
+        """Return True when what a producer had on its way at the same time takes as long as its slowest SEND took."""
+        thresholds = self._context.thresholds
+        on_its_way = self._largest + row.client_bytes * slow.evidence["in_flight_max"] / slow.evidence["sends"]
+        takes = round(on_its_way * 1e9 / thresholds["slow-publish-bytes"])
+        return bool(slow.latency <= min(takes, thresholds.ns("slow-publish-longest-seconds")))
+
+    def _report_slow(self, slow: SlowPublisher, row: ConnectionRow | None = None) -> None:
+        if row is not None and slow.code == "slow-publish" and self._waits_for_bytes(slow, row):
+            return
         windows = closed_windows(self._context, self._context.server)
         closed = sum(window.evidence.get("closed_ns", 0) for window in windows)
         count = sum(window.evidence.get("count", 0) for window in windows)
@@ -348,6 +372,7 @@ class PublishRule(ConnectionRule):
                     handle(index)
                     continue
                 publisher.ages.add(row)
+                self._largest = max(self._largest, row.payload_size or 0)
                 publisher.in_flight = in_flight = publisher.in_flight + 1
                 publisher.in_flight_max = max(publisher.in_flight_max, in_flight)
                 continue
@@ -375,6 +400,7 @@ class PublishRule(ConnectionRule):
         publishers = [publisher for _, publisher in followed if publisher is not None and publisher.is_plain]
         if len(publishers) != len(followed):
             return False
+        self._largest = max(self._largest, frames.largest)
         for publisher, (producer, _) in zip(publishers, followed, strict=True):
             if producer.sends:
                 publisher.in_flight_max = max(publisher.in_flight_max, publisher.in_flight + producer.peak)

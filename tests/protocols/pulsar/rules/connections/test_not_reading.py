@@ -39,7 +39,7 @@ def test_a_client_that_stopped_is_reported(case: Window) -> None:
     talk = RuleDialogue().client(flow(100)).server(delivery(1)).wait(70 * SECOND)
     text = f"{case.of} closed its receive window {case.times} times, for a while in total."
     row = FindingRow(None, 0, 3, None, talk.time, "0:1", None, "zero-window", "note", "tcp", text)
-    row.evidence = {"direction": 0, "count": case.times, "closed_ns": case.closed}
+    row.evidence = {"direction": 0, "host": case.of, "count": case.times, "closed_ns": case.closed}
     talk.close("0:1", row)
     found = [row for row in talk.end() if row.code == NOT_READING]
     assert bool(found) == case.reported

@@ -119,9 +119,9 @@ def test_a_pause_of_the_broker_is_reported_beside_what_was_quick(quick: int, lat
 def test_the_broker_that_stops_reading_is_named_beside_it() -> None:
     talk = publishing(11 * SECOND, 2)
     shut = FindingRow(None, 0, 3, None, talk.time, "0:1", None, "zero-window", "note", "tcp", "10.0.0.99:6650 closed its window twice.")
-    shut.evidence = {"direction": 1, "count": 2, "closed_ns": 9 * SECOND}
+    shut.evidence = {"direction": 1, "host": "10.0.0.99:6650", "count": 2, "closed_ns": 9 * SECOND}
     other = FindingRow(None, 0, 3, None, talk.time, "0:1", None, "zero-window", "note", "tcp", "10.0.0.1:40000 closed its receive window.")
-    other.evidence = {"direction": 0, "count": 70, "closed_ns": 5}
+    other.evidence = {"direction": 0, "host": "10.0.0.1:40000", "count": 70, "closed_ns": 5}
     talk.close("0:1", shut, other)
     (row,) = talk.end()
     assert "the broker closed its window for 9.00 s" in (row.text or "")
@@ -189,7 +189,7 @@ def test_producers_that_closed_make_room_for_others(monkeypatch: pytest.MonkeyPa
 def test_the_broker_that_stopped_reading_is_named_for_those_that_closed() -> None:
     talk = series(11 * SECOND, 1)
     shut = FindingRow(None, 0, 3, None, talk.time, "0:1", None, "zero-window", "note", "tcp", "10.0.0.99:6650 closed its window twice.")
-    shut.evidence = {"direction": 1, "count": 2, "closed_ns": 9 * SECOND}
+    shut.evidence = {"direction": 1, "host": "10.0.0.99:6650", "count": 2, "closed_ns": 9 * SECOND}
     talk.close("0:1", shut)
     (row,) = [row for row in talk.end() if row.code == "slow-publish"]
     assert (row.evidence or {})["window_closed_ns"] == 9 * SECOND
