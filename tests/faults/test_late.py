@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def published(now: int, age: float) -> int:
     return (START_NS + now - round(age * SECOND)) // MILLISECOND
 
 
-def getting(ages: list[float], pace: int, *, permits: int = 1000, again: int = 0, **metadata: object) -> Conversation:
+def getting(ages: list[float], pace: int, *, permits: int = 1000, again: int = 0, **metadata: Any) -> Conversation:
     """A consumer that gets a message each `pace` ms, and acknowledges it; each has an age in seconds."""
     talk = subscribed(connected(), kind="Shared").client(flow(permits))
     for number, age in enumerate(ages):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.faults.attempts import attempt
-from tests.scenarios.commands import PING, PONG, created, lookup, lookup_response, producer
+from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, created, lookup, lookup_response, producer
 from tests.scenarios.connections import connected, wait_until
-from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation, Endpoint
+from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation, Endpoint
 from tests.scenarios.evaluation import findings_of, live_findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
 
@@ -249,3 +249,34 @@ def test_a_broker_that_answers_in_the_end_is_reached_while_its_connection_lives(
             wait_until(each, 5 * 60 * number * SECOND).client(PING).server(PONG)
     assert len(with_code(live_findings_of(tmp_path, *talks), "broker-unreachable")) == (not stays)
     assert len(with_code(findings_of(tmp_path, *talks), "broker-unreachable")) == (not stays)
+
+
+def coming_back(start: int, connect: int, opened: int, *, port: int = 42000, rest: int = 0) -> Conversation:
+    """A client whose CONNECT and PRODUCER are answered after so many ms, the latter after a rest in seconds."""
+    talk = Conversation(("10.0.0.1", port), ADVERTISED, start_ns=START_NS + start).handshake()
+    talk.client(CONNECT).wait(connect * MILLISECOND).server(CONNECTED).wait(rest * SECOND)
+    return talk.client(producer()).wait(opened * MILLISECOND).server(created()).wait(SECOND).client(PING).server(PONG)
+
+
+@pytest.mark.parametrize(("connect", "opened", "earlier"), [*product((9_000, 10), (7_000,), (True, False)), (9_000, 10, True)])
+def test_late_answers_of_a_broker_that_comes_back_belong_to_its_outage(tmp_path: Path, connect: int, opened: int, *, earlier: bool) -> None:
+    talks = [coming_back(0, 5, 5, port=41900).close("server")] if earlier else []
+    talks += [*attempts("refused", 3, SECOND, start=3 * SECOND), coming_back(7 * SECOND, connect, opened)]
+    rows = findings_of(tmp_path, *talks)
+    text, evidence = only(rows, "broker-outage")
+    slowest = f"{connect / 1000:.2f} s" if connect > opened else f"{opened / 1000:.2f} s"
+    assert slowest in text
+    assert len(evidence["frames"]) == 2
+    assert "slow-exchange" not in {row.code for row in rows}
+
+
+@pytest.mark.parametrize("how", ["no outage", "of another broker", "long before"])
+def test_late_answers_are_otherwise_those_of_a_slow_broker(tmp_path: Path, how: str) -> None:
+    failed: list[Conversation] = []
+    if how == "of another broker":
+        failed = [*attempts("refused", 3, SECOND, ("10.0.9.8", 6650)), coming_back(0, 5, 5, port=41900)]
+    rest = 61 if how == "long before" else 0
+    if how == "long before":
+        failed = attempts("refused", 3, SECOND)
+    rows = findings_of(tmp_path, *failed, coming_back(7 * SECOND, 5, 12_000, rest=rest))
+    assert "slow-exchange" in {row.code for row in rows}

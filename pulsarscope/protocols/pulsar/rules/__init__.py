@@ -198,7 +198,7 @@ RULES = Rules(
     ),
     messages=False,
     needs_both=_NEED_BOTH,
-    unread=(reach.REACH, transactions.CONNECTIONS),
+    unread=(requests.REACH, transactions.CONNECTIONS),
     legs=legs.describe,
     other_keys=frozenset({publishing.STORAGE}),
     journeys=journey_records.RULES,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network
-from itertools import pairwise
 from typing import ClassVar
 
 from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
@@ -17,6 +16,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_addresses, is_loopback, literal_of, may_be
 from pulsarscope.protocols.pulsar.rules.connections.handshakes import judge_handshakes
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.exchanges.requests import LATE, REACH, late_text
 from pulsarscope.protocols.pulsar.text.formatting import host
 
 CODES = table(
@@ -63,8 +63,6 @@ THRESHOLDS = (
     ),
 )
 
-REACH = "brokers-of-client"
-
 ADVERTISED, SPOKEN = "advertised", "spoken"
 """Facts on an address that was advertised to a client, and on a connection that is over."""
 
@@ -78,6 +76,9 @@ WANTED = "wanted"
 
 WANTED_WINDOW_NS = 60_000_000_000
 """Time after a request in which attempts of the proxy belong to the request."""
+
+OUTAGE_LATE_NS = 60_000_000_000
+"""Time after an outage in which late answers belong to it: the broker loads its topics, and its clients come all at once."""
 
 FORGET_NS = 600_000_000_000
 """Time without facts after which a client is evaluated: ten of its longest waits between two attempts."""
@@ -179,7 +180,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
 
     ended = {fact.where.connection for fact in facts if fact.what == SPOKEN}
     connections = [
-        fact for fact in facts if fact.what not in (ADVERTISED, WANTED) and not (fact.what == OPEN and fact.where.connection in ended)
+        fact for fact in facts if fact.what not in (ADVERTISED, WANTED, LATE) and not (fact.what == OPEN and fact.where.connection in ended)
     ]
     judge_handshakes(client, connections, is_broker if hosts or addresses else None, report, thresholds)
     failed: dict[str, list[Fact]] = {}
@@ -190,8 +191,10 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
         elif _failure(fact):
             failed.setdefault(fact.values["server"], []).append(fact)
     _judge_wanted([fact for fact in facts if fact.what == WANTED], failed, report)
+    late = [fact for fact in facts if fact.what == LATE]
     for server, failures in failed.items():
-        _judge_outages(client, server, failures, [fact for fact in spoken if fact.values["server"] == server], report)
+        served = [fact for fact in spoken if fact.values["server"] == server]
+        late = _judge_outages(client, server, failures, served, late, report)
         named = [fact for fact in advertised if any(may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
@@ -201,6 +204,8 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
             _report_unreachable("broker-unreachable", client, server, before, led, spoken, report)
         elif len(led) > 1:
             _report_unreachable("broker-undecided", client, server, before, led, spoken, report)
+    for fact in late:
+        report("slow-exchange", fact.where, late_text(fact.values["title"], fact.values["evidence"]["latency_ns"]), fact.values["evidence"])
     _report_odd(
         client, [fact for fact in advertised if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report
     )
@@ -233,24 +238,37 @@ def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], 
             report("proxy-leg-failed", fact.where, text, evidence)
 
 
-def _judge_outages(client: str, server: str, failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding) -> None:
-    """Report the periods between two connections to a server in which others failed."""
-    for lost, back in pairwise(spoken):
-        since, until = lost.values["end"], back.where.time
+def _judge_outages(
+    client: str, server: str, failures: Sequence[Fact], spoken: Sequence[Fact], late: Sequence[Fact], report: ReportFinding
+) -> list[Fact]:
+    """Report the periods between two connections to a server in which others failed, and return the late requests that none explains.
+
+    A broker that comes back answers the first requests late.
+    """
+    explained: set[Where] = set()
+    for lost, back in zip((None, *spoken[:-1]), spoken, strict=False):
+        since, until = 0 if lost is None else lost.values["end"], back.where.time
         between = [fact for fact in failures if since <= fact.where.time < until]
-        if not between:
+        slow = [fact for fact in late if fact.values["server"] == server and 0 <= fact.where.time - until < OUTAGE_LATE_NS]
+        if not between or (lost is None and not slow):
             continue
-        text = (
-            f"Client {client} was without broker {server} for {duration(until - since)}: connection {lost.where.connection} ended, "
-            f"{plural(len(between), 'connection')} failed, and connection {back.where.connection} worked."
-        )
+        explained.update(fact.where for fact in slow)
+        since = since or between[0].where.time
+        ended = "" if lost is None else f"connection {lost.where.connection} ended, "
+        text = f"Client {client} was without broker {server} for {duration(until - since)}: {ended}{plural(len(between), 'connection')} "
+        text += f"failed, and connection {back.where.connection} worked"
         evidence = {
-            "connections": [fact.where.connection for fact in (lost, *between, back)][:DIAGNOSIS_NAMES_MAX],
+            "connections": [fact.where.connection for fact in (*filter(None, [lost]), *between, back)][:DIAGNOSIS_NAMES_MAX],
             "server": server,
             "count": len(between),
             "span_ns": until - since,
         }
-        report("broker-outage", between[0].where, text, evidence)
+        if slow:
+            slowest = max(slow, key=lambda fact: int(fact.values["evidence"]["latency_ns"]))
+            evidence["frames"] = slowest.values["evidence"]["frames"]
+            text += f"; {late_text(slowest.values['title'], slowest.values['evidence']['latency_ns'])[:-1]}"
+        report("broker-outage", between[0].where, f"{text}.", evidence)
+    return [fact for fact in late if fact.where not in explained]
 
 
 def _is_certain(failures: Sequence[Fact], advertised: Sequence[Fact], connections: Sequence[Fact], thresholds: Thresholds) -> bool:

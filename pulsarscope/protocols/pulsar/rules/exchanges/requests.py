@@ -19,7 +19,7 @@ from pulsarscope.protocols.pulsar.rules.evidence import gap_note, may_lack, resp
 from pulsarscope.protocols.pulsar.rules.exchanges import departures, holders, lookups, schemas
 from pulsarscope.protocols.pulsar.rules.exchanges.refusals import with_advice
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import AUTHORIZATION_ERRORS, is_transaction_error
-from pulsarscope.protocols.pulsar.text.formatting import error_text
+from pulsarscope.protocols.pulsar.text.formatting import error_text, host
 
 CODES = table(
     SESSION.error(
@@ -110,6 +110,15 @@ _TO_ANY = frozenset({"ERROR", "SUCCESS"})
 
 _OPENING = frozenset({"PRODUCER", "SUBSCRIBE"})
 
+_FIRST = frozenset({"CONNECT", "LOOKUP", "PARTITIONED_METADATA", "PRODUCER", "SUBSCRIBE"})
+"""Requests with which a client comes back to a broker."""
+
+_FIRST_NS = 60_000_000_000
+"""Time after CONNECT in which these may be late because the broker has just started: it loads topics, and its bookies start, too."""
+
+REACH, LATE = "brokers-of-client", "late"
+"""Key rule about the brokers that a client was sent to, and a fact on one of these requests that was answered late."""
+
 REQUESTS_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
 
@@ -123,6 +132,7 @@ class RequestRule(ConnectionRule):
     __slots__ = (
         "_answered_at",
         "_burst",
+        "_connected_at",
         "_context",
         "_doubtful",
         "_opening",
@@ -137,6 +147,8 @@ class RequestRule(ConnectionRule):
         self._context = context
         self._answered_at = 0
         """Time of the first answer."""
+        self._connected_at = -_FIRST_NS
+        """Time of CONNECT."""
         self._opening = self._burst = 0
         """Waiting PRODUCERs and SUBSCRIBEs, and their number since there were none."""
         self._slow_until = 0
@@ -199,6 +211,8 @@ class RequestRule(ConnectionRule):
     def _exchange(self, row: ExchangeRow) -> None:
         if self._doubtful:
             self._settle(row.time - HOLE_NANOSECONDS_MAX)
+        if row.request == "CONNECT":
+            self._connected_at = row.time
         self._refusal(row)
         self._ping(row)
         if row.status == "unrequested":
@@ -231,7 +245,11 @@ class RequestRule(ConnectionRule):
         where = where_of(row)
         evidence = {"frames": [where.name, response_name(row)], "request": row.request, "latency_ns": latency_ns}
         evidence |= self._context.thresholds.evidence(limit)
-        self._context.report("slow-exchange", where, f"{_title(row)} was answered after {duration(latency_ns)}.", evidence)
+        if row.request in _FIRST and where.time - self._connected_at < _FIRST_NS:
+            values = {"server": self._context.server, "title": _title(row), "evidence": evidence}
+            self._context.emit_fact(REACH, host(self._context.client), where, LATE, values)
+        else:
+            self._context.report("slow-exchange", where, late_text(_title(row), latency_ns), evidence)
 
     def _for_others(self) -> int:
         """Return how many nanoseconds longer a PRODUCER or SUBSCRIBE may take because others wait with it."""
@@ -288,6 +306,11 @@ class RequestRule(ConnectionRule):
     frames: ClassVar[Handlers] = {"PRODUCER": _producer, "SUBSCRIBE": _open, "PARTITIONED_METADATA": _metadata}
     # other findings about ACKs: acks.py; about PINGs: closing.py; about late receipts: publishing.py
     exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _ack, "PING": _ping, "SEND": _refusal}
+
+
+def late_text(title: str, latency_ns: int) -> str:
+    """Return the sentence about a request that was answered late."""
+    return f"{title} was answered after {duration(latency_ns)}."
 
 
 def _limit(request: str | None) -> str:
