@@ -260,6 +260,7 @@ TCP_CODES = table(
         "The network lost it, or the other host was down. A process that hangs is not the cause: its host acknowledges for it. If smaller "
         "segments get through, a hop has a smaller MTU; if nothing does after a silence, a firewall or NAT has forgotten the connection.",
         (
+            "broker-silent",
             "bytes-awaited",
             "delivery-behind",
             "keepalive-lost",
@@ -279,7 +280,9 @@ TCP_CODES = table(
         "faults: ip -s link, ethtool -S, and a capture at the other end, which lacks what got lost.",
         (
             "network-stall",
+            "broker-silent",
             "bytes-awaited",
+            "data-after-close",
             "delivery-behind",
             "dispatch-limited",
             "producer-behind",

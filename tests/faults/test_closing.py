@@ -144,3 +144,35 @@ def test_what_was_closed_before_or_by_its_client_was_not_open(last: str, end: st
     rows = findings_of(tmp_path, talk.reset(side) if end == "rst" else talk.close(side))
     unanswered = [row.text for row in with_code(rows, "connection-closed-by-broker") if "from before the capture" in (row.text or "")]
     assert unanswered == []
+
+
+def going_on(after: int, *, server: bool = False) -> Conversation:
+    """A client that goes on to use a connection from before the capture, which is reset `after` ns later."""
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False)
+    if server:
+        talk.server(PONG)
+    return talk.client(send(1, 5)).wait(after).reset("server")
+
+
+@pytest.mark.parametrize("after", [0, SECOND // 2])
+def test_a_connection_that_the_host_of_the_broker_does_not_know_is_not_closed_by_the_broker(tmp_path: Path, after: int) -> None:
+    rows = findings_of(tmp_path, going_on(after))
+    text, evidence = only(rows, "connection-unknown")
+    assert "does not know the connection" in text
+    assert len(evidence["frames"]) == 1
+    assert with_code(rows, "connection-closed-by-broker") == []
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        going_on(0, server=True),
+        going_on(5 * SECOND),
+        connected().client(producer()).server(created()).client(send(1, 5)).reset("server"),
+    ],
+    ids=["its broker sent something", "much later", "from the start"],
+)
+def test_others_are_closed_by_it(tmp_path: Path, talk: Conversation) -> None:
+    rows = findings_of(tmp_path, talk)
+    assert with_code(rows, "connection-unknown") == []
+    assert with_code(rows, "connection-closed-by-broker")

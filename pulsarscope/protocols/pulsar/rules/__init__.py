@@ -19,6 +19,7 @@ from pulsarscope.protocols.pulsar.rules.connections import (
     reconnects,
     storms,
     tokens,
+    unknown,
 )
 from pulsarscope.protocols.pulsar.rules.consumers import (
     acks,
@@ -74,6 +75,7 @@ THEMES = (
     producers,
     lookups,
     closing,
+    unknown,
     not_reading,
     reconnects,
     churn,

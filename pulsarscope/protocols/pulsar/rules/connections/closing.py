@@ -17,6 +17,7 @@ from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand, Refusal
 from pulsarscope.protocols.pulsar.rules.connections.not_reading import report_not_reading
 from pulsarscope.protocols.pulsar.rules.connections.reconnects import RECONNECTS
+from pulsarscope.protocols.pulsar.rules.connections.unknown import report_unknown
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.text.formatting import host, listing, port
 from pulsarscope.protocols.pulsar.topics import bounded_name
@@ -235,7 +236,7 @@ class ClosingRule(ConnectionRule):
         silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row)), None)
         if silent is not None:
             self._report_silent(silent, row)
-        elif row.closed_by is not None and (row.closed != "open" or is_half_open(row)):
+        elif row.closed_by is not None and (row.closed != "open" or is_half_open(row)) and not report_unknown(self._context, row, last):
             self._report_closed(row, last)
         self._emit_attempt(row, last)
         report_not_reading(self._context)
@@ -268,10 +269,9 @@ class ClosingRule(ConnectionRule):
         return waited >= thresholds.ns("keepalive-lost-closed-seconds")
 
     def _last_command(self, side: str) -> LastCommand | None:
-        command, last = self._command_of_server, self._last_of_server
         if side == CLIENT:
-            command, last = self._command_of_client, self._last_of_client
-        return None if last is None else LastCommand(command, last)
+            return None if self._last_of_client is None else LastCommand(self._command_of_client, self._last_of_client)
+        return None if self._last_of_server is None else LastCommand(self._command_of_server, self._last_of_server)
 
     def _report_silent(self, side: str, row: ConnectionRow) -> None:
         other, end = _OTHER[side], row.end

@@ -26,7 +26,7 @@ CODES = table(
         "Compare the address with advertisedAddress, advertisedListeners and the client's listener name; check that the broker runs, "
         "and look for a firewall in between.",
         ("never-opened",),
-        to_act="the broker's operators",
+        to_act="the broker's or the network's operators",
     ),
     SESSION.note(
         "broker-undecided",
@@ -76,9 +76,6 @@ WANTED = "wanted"
 
 WANTED_WINDOW_NS = 60_000_000_000
 """Time after a request in which attempts of the proxy belong to the request."""
-
-OUTAGE_LATE_NS = 60_000_000_000
-"""Time after an outage in which late answers belong to it: the broker loads its topics, and its clients come all at once."""
 
 FORGET_NS = 600_000_000_000
 """Time without facts after which a client is evaluated: ten of its longest waits between two attempts."""
@@ -194,7 +191,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
     late = [fact for fact in facts if fact.what == LATE]
     for server, failures in failed.items():
         served = [fact for fact in spoken if fact.values["server"] == server]
-        late = _judge_outages(client, server, failures, served, late, report)
+        late = _judge_outages(client, server, failures, served, late, report, thresholds)
         named = [fact for fact in advertised if any(may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
@@ -239,17 +236,24 @@ def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], 
 
 
 def _judge_outages(
-    client: str, server: str, failures: Sequence[Fact], spoken: Sequence[Fact], late: Sequence[Fact], report: ReportFinding
+    client: str,
+    server: str,
+    failures: Sequence[Fact],
+    spoken: Sequence[Fact],
+    late: Sequence[Fact],
+    report: ReportFinding,
+    thresholds: Thresholds,
 ) -> list[Fact]:
     """Report the periods between two connections to a server in which others failed, and return the late requests that none explains.
 
     A broker that comes back answers the first requests late.
     """
     explained: set[Where] = set()
+    back_ns = thresholds.ns("slow-exchange-back-seconds")
     for lost, back in zip((None, *spoken[:-1]), spoken, strict=False):
         since, until = 0 if lost is None else lost.values["end"], back.where.time
         between = [fact for fact in failures if since <= fact.where.time < until]
-        slow = [fact for fact in late if fact.values["server"] == server and 0 <= fact.where.time - until < OUTAGE_LATE_NS]
+        slow = [fact for fact in late if fact.values["server"] == server and 0 <= fact.where.time - until < back_ns]
         if not between or (lost is None and not slow):
             continue
         explained.update(fact.where for fact in slow)

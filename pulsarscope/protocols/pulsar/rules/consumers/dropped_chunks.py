@@ -6,7 +6,7 @@ the application never sees the message, and nobody acknowledges those chunks.
 
 from __future__ import annotations
 
-from pulsarscope.dissect.rules import RuleContext
+from pulsarscope.dissect.contract.rules import RuleContext
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration, plural
 from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedState

@@ -12,9 +12,9 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
-from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import JOINED
 from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
 from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import EMIT_NS
+from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import JOINED
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.rules.subscriptions.late import Late
 

@@ -83,6 +83,13 @@ THRESHOLDS = (
         ("slow-exchange",),
     ),
     Threshold(
+        "slow-exchange-back-seconds",
+        60,
+        SECONDS,
+        "Time after an outage in which late answers belong to it: a broker that has just started loads its topics for all clients at once.",
+        ("slow-exchange",),
+    ),
+    Threshold(
         "response-unrequested-attached-seconds",
         30,
         SECONDS,
@@ -112,9 +119,6 @@ _OPENING = frozenset({"PRODUCER", "SUBSCRIBE"})
 
 _FIRST = frozenset({"CONNECT", "LOOKUP", "PARTITIONED_METADATA", "PRODUCER", "SUBSCRIBE"})
 """Requests with which a client comes back to a broker."""
-
-_FIRST_NS = 60_000_000_000
-"""Time after CONNECT in which these may be late because the broker has just started: it loads topics, and its bookies start, too."""
 
 REACH, LATE = "brokers-of-client", "late"
 """Key rule about the brokers that a client was sent to, and a fact on one of these requests that was answered late."""
@@ -147,7 +151,7 @@ class RequestRule(ConnectionRule):
         self._context = context
         self._answered_at = 0
         """Time of the first answer."""
-        self._connected_at = -_FIRST_NS
+        self._connected_at: int | None = None
         """Time of CONNECT."""
         self._opening = self._burst = 0
         """Waiting PRODUCERs and SUBSCRIBEs, and their number since there were none."""
@@ -245,7 +249,8 @@ class RequestRule(ConnectionRule):
         where = where_of(row)
         evidence = {"frames": [where.name, response_name(row)], "request": row.request, "latency_ns": latency_ns}
         evidence |= self._context.thresholds.evidence(limit)
-        if row.request in _FIRST and where.time - self._connected_at < _FIRST_NS:
+        begun, back_ns = self._connected_at, self._context.thresholds.ns("slow-exchange-back-seconds")
+        if row.request in _FIRST and begun is not None and where.time - begun < back_ns:
             values = {"server": self._context.server, "title": _title(row), "evidence": evidence}
             self._context.emit_fact(REACH, host(self._context.client), where, LATE, values)
         else:

@@ -24,7 +24,7 @@ CODES = table(
         "A producer's messages wait longer and longer in their client before they are sent.",
         "The path carries less than the application publishes: look at the bandwidth between client and broker (a slow or shaped link, a "
         "full uplink, a small TCP window over a long way), then at the client's processor time. Compression and batches make it less.",
-        ("slow-publish",),
+        ("data-after-close", "slow-publish"),
         to_act="the network's operators, or the producer's application",
     ),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.rules import Fact, KeyRule, ReportFinding, RuleContext
+from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding, RuleContext
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow
 from pulsarscope.model.text import duration
