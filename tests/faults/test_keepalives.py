@@ -100,3 +100,16 @@ def test_an_answer_that_the_capture_may_lack_is_none_that_is_missing(tmp_path: P
             talk.client(flow(1)) if side == "client" else talk.server(delivery(1))
         rows = findings_of(tmp_path, close_half(talk, side) if end == "fin" else talk)
         assert (with_code(rows, LOST) != []) == (before and (end == "fin" or wait > 10_000))
+
+
+@pytest.mark.parametrize(("wait", "late", "frame"), [*product((1500, 30_000), (100, 15_000), (PING, PONG, delivery(0)))])
+def test_a_broker_that_wakes_up_when_the_client_has_given_up_had_lost_it(tmp_path: Path, wait: int, late: int, frame: bytes) -> None:
+    talk = close_half(consuming().client(PING).wait(wait * MILLISECOND), "client").wait(late * MILLISECOND).server(frame)
+    (row,) = with_code(findings_of(tmp_path, talk.reset("client")), LOST)
+    assert (row.evidence or {})["silent"] == "server"
+
+
+@pytest.mark.parametrize("wait", [0, 300])
+def test_one_that_answers_behind_a_close_at_once_had_not(tmp_path: Path, wait: int) -> None:
+    talk = close_half(consuming().client(PING).wait(wait * MILLISECOND), "client").wait(100 * MILLISECOND).server(PONG)
+    assert with_code(findings_of(tmp_path, talk.close("server")), LOST) == []

@@ -366,32 +366,33 @@ function __pulsarscope_list
                 advertised-address-odd auth-failed auth-refresh-unsupported authoritative-dropped backlog-growing batch-corrupt \
                 batch-partly-acked batching-unused body-mismatch bookie-refused bookie-silent broker-outage broker-silent \
                 broker-undecided broker-unreachable bytes-awaited bytes-skipped capture-malformed capture-order capture-truncated \
-                captured-twice certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-duplicate chunk-incomplete \
-                chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided client-not-reading clock-skew \
-                command-before-connect command-too-new compression-useless connection-churn connection-closed-by-broker \
-                connection-closed-by-client connection-reset consumer-behind consumer-busy consumer-churn consumer-corrupt \
-                consumer-id-reused consumer-not-acking consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close \
-                dead-lettered decode-lag decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late \
-                delivered-to-both dispatch-limited dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping \
-                fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed \
-                frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost \
-                key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted \
-                message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large message-too-large-dropped \
-                messages-skipped midstream-start most-dead-lettered most-redelivered nested-too-deep nesting-too-deep network-loss \
-                network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range \
-                offset-skipped one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped \
-                packets-skipped partition-skew partition-stuck payload-decoder-failed permits-negative produce-lost produce-unconfirmed \
-                producer-behind producer-busy producer-churn producer-fenced producer-id-reused producer-waiting proxy-leg-failed \
-                proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id \
-                receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen \
-                replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
-                required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested retry-without-close \
-                rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump sequence-regression \
-                session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap \
-                time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty tls-key-log-malformed \
-                tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired token-expires-soon too-many-requests \
-                topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open uncompressed-size-missing \
-                unknown-command unknown-enum unknown-link-type unload-burst value-undecodable zero-window zlib-unfinished
+                captured-twice certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-dropped chunk-duplicate \
+                chunk-incomplete chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided client-not-reading \
+                clock-skew command-before-connect command-too-new compression-useless connection-churn connection-closed-by-broker \
+                connection-closed-by-client connection-reset connection-unknown consumer-behind consumer-busy consumer-churn \
+                consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused consumer-starved consumer-undecided cursor-reset \
+                data-after-close dead-lettered decode-lag decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored \
+                delay-late delivered-to-both delivery-behind dispatch-limited dissector-failed encrypted-payload end-of-topic \
+                entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete \
+                fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut \
+                interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced \
+                lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice \
+                message-too-large message-too-large-dropped messages-skipped midstream-start most-dead-lettered most-redelivered \
+                nested-too-deep nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
+                num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
+                packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck payload-decoder-failed \
+                permits-negative produce-lost produce-unconfirmed producer-behind producer-busy producer-churn producer-fenced \
+                producer-id-reused producer-waiting proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded \
+                read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm \
+                redirect-not-followed redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm \
+                request-unanswered required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested \
+                retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
+                sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated \
+                snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
+                tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
+                token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
+                uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst value-undecodable zero-window \
+                zlib-unfinished
         case kinds
             printf '%s\n' frame message exchange connection finding journey all
         case registry_sections
@@ -408,16 +409,17 @@ function __pulsarscope_list
                 certificate-expires-days chunk-stuck-seconds churn-busy churn-few-least churn-frames churn-interval-seconds churn-least \
                 churn-rate churn-slow-interval-seconds churn-undecided-interval-seconds churn-undecided-least \
                 client-not-reading-close-seconds client-not-reading-seconds clock-skew-seconds compression-useless-entries \
-                compression-useless-percent connection-churn-seconds connection-closed-by-client-seconds consumer-behind-backlog-seconds \
-                consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor consumer-behind-key-shared-entries \
-                consumer-behind-key-shared-seconds consumer-behind-long-factor consumer-behind-long-seconds consumer-behind-messages \
-                consumer-behind-seconds consumer-churn-messages consumer-id-reused-seconds consumer-not-acking-beside-seconds \
-                consumer-not-acking-closed-seconds consumer-not-acking-first-seconds consumer-not-acking-limit \
-                consumer-not-acking-messages consumer-not-acking-older-factor consumer-not-acking-older-seconds \
-                consumer-not-acking-seconds consumer-not-acking-stopped-seconds consumer-not-acking-subscription-limit \
-                consumer-paused-messages consumer-paused-seconds consumer-paused-times consumer-rhythm-factor \
-                consumer-starved-backlog-seconds consumer-starved-closed-seconds consumer-starved-done-entries \
-                consumer-starved-done-messages consumer-starved-done-seconds consumer-starved-done-turns consumer-starved-seconds \
+                compression-useless-percent connection-churn-seconds connection-closed-by-client-seconds connection-unknown-seconds \
+                consumer-behind-backlog-seconds consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor \
+                consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-long-factor \
+                consumer-behind-long-seconds consumer-behind-messages consumer-behind-seconds consumer-churn-messages \
+                consumer-id-reused-seconds consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds \
+                consumer-not-acking-first-seconds consumer-not-acking-limit consumer-not-acking-messages \
+                consumer-not-acking-older-factor consumer-not-acking-older-seconds consumer-not-acking-seconds \
+                consumer-not-acking-stopped-seconds consumer-not-acking-subscription-limit consumer-paused-messages \
+                consumer-paused-seconds consumer-paused-times consumer-rhythm-factor consumer-starved-backlog-seconds \
+                consumer-starved-closed-seconds consumer-starved-done-entries consumer-starved-done-messages \
+                consumer-starved-done-seconds consumer-starved-done-turns consumer-starved-seconds consumer-stopping-seconds \
                 consumer-undecided-hole-turns consumer-undecided-lives consumer-undecided-redeliveries consumer-undecided-seconds \
                 consumer-undecided-seeks cursor-reset-settled-seconds dead-holder-seconds delay-at-once-seconds delay-early-seconds \
                 delay-late-seconds dispatch-limited-rest-seconds dispatch-limited-rests dispatch-limited-seconds dispatch-limited-share \
@@ -439,11 +441,11 @@ function __pulsarscope_list
                 request-storm-busy request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
                 resend-loop-refusals response-unrequested-attached-seconds send-unanswered-seconds send-without-producer-known-seconds \
                 send-without-producer-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds \
-                slow-broker-times slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-open-seconds \
-                slow-exchange-seconds slow-exchange-stored-seconds slow-publish-held-seconds slow-publish-jump-seconds \
-                slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
-                token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds \
-                unload-burst-topics
+                slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds slow-exchange-lookup-seconds \
+                slow-exchange-open-seconds slow-exchange-seconds slow-exchange-stored-seconds slow-publish-bytes \
+                slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends \
+                slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds \
+                txn-open-idle-seconds unload-burst-seconds unload-burst-topics
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
                 findings library adding-a-protocol decode messages stats diagnose report compare browse follow index extract sql mcp \
@@ -453,32 +455,33 @@ function __pulsarscope_list
                 acked-redelivered advertised-address-odd auth-failed auth-refresh-unsupported authoritative-dropped backlog-growing \
                 batch-corrupt batch-partly-acked batching-unused body-mismatch bookie-refused bookie-silent broker-outage broker-silent \
                 broker-undecided broker-unreachable bytes-awaited bytes-skipped capture-malformed capture-order capture-truncated \
-                captured-twice certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-duplicate chunk-incomplete \
-                chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided client-not-reading clock-skew \
-                command-before-connect command-too-new compression-useless connection-churn connection-closed-by-broker \
-                connection-closed-by-client connection-reset consumer-behind consumer-busy consumer-churn consumer-corrupt \
-                consumer-id-reused consumer-not-acking consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close \
-                dead-lettered decode-lag decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late \
-                delivered-to-both dispatch-limited dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping \
-                fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed \
-                frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost \
-                key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted \
-                message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large message-too-large-dropped \
-                messages-skipped midstream-start most-dead-lettered most-redelivered nested-too-deep nesting-too-deep network-loss \
-                network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range \
-                offset-skipped one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped \
-                packets-skipped partition-skew partition-stuck payload-decoder-failed permits-negative produce-lost produce-unconfirmed \
-                producer-behind producer-busy producer-churn producer-fenced producer-id-reused producer-waiting proxy-leg-failed \
-                proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id \
-                receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen \
-                replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
-                required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested retry-without-close \
-                rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump sequence-regression \
-                session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap \
-                time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty tls-key-log-malformed \
-                tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired token-expires-soon too-many-requests \
-                topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open uncompressed-size-missing \
-                unknown-command unknown-enum unknown-link-type unload-burst value-undecodable zero-window zlib-unfinished
+                captured-twice certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-dropped chunk-duplicate \
+                chunk-incomplete chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided client-not-reading \
+                clock-skew command-before-connect command-too-new compression-useless connection-churn connection-closed-by-broker \
+                connection-closed-by-client connection-reset connection-unknown consumer-behind consumer-busy consumer-churn \
+                consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused consumer-starved consumer-undecided cursor-reset \
+                data-after-close dead-lettered decode-lag decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored \
+                delay-late delivered-to-both delivery-behind dispatch-limited dissector-failed encrypted-payload end-of-topic \
+                entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete \
+                fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut \
+                interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced \
+                lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice \
+                message-too-large message-too-large-dropped messages-skipped midstream-start most-dead-lettered most-redelivered \
+                nested-too-deep nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
+                num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
+                packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck payload-decoder-failed \
+                permits-negative produce-lost produce-unconfirmed producer-behind producer-busy producer-churn producer-fenced \
+                producer-id-reused producer-waiting proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded \
+                read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm \
+                redirect-not-followed redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm \
+                request-unanswered required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested \
+                retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
+                sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated \
+                snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
+                tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
+                token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
+                uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst value-undecodable zero-window \
+                zlib-unfinished
     end
 end
 

@@ -17,6 +17,7 @@ from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand, Refusal
 from pulsarscope.protocols.pulsar.rules.connections.not_reading import report_not_reading
 from pulsarscope.protocols.pulsar.rules.connections.reconnects import RECONNECTS
+from pulsarscope.protocols.pulsar.rules.connections.silence import Pings, report_silent
 from pulsarscope.protocols.pulsar.rules.connections.unknown import report_unknown
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.text.formatting import host, listing, port
@@ -40,6 +41,7 @@ CODES = table(
         "One side no longer answers the other's PING.",
         "With a network-stall on the connection, the network drops packets: look for a middlebox. Without one its host still acknowledges: "
         "its process hangs, in garbage collection or stopped.",
+        ("request-unanswered", "send-unanswered"),
     ),
 )
 
@@ -99,6 +101,7 @@ class ClosingRule(ConnectionRule):
         "_last_of_server",
         "_malformed",
         "_open",
+        "_overdue",
         "_pinged",
         "_pings",
         "_pongs",
@@ -122,6 +125,8 @@ class ClosingRule(ConnectionRule):
         """First and latest PING of this side since the other side's last frame."""
         self._pings: dict[str, int] = NOTHING
         """Number of those PINGs."""
+        self._overdue: dict[str, tuple[list[Where], int]] = NOTHING
+        """The PINGs of this side before the other side's last frame, and the time of that frame."""
         self._pongs = 0
         self._round_trip_max_ns = 0
         self._requests: dict[str, tuple[tuple[str, int], str]] = NOTHING
@@ -153,6 +158,8 @@ class ClosingRule(ConnectionRule):
         if row.status in ("malformed", "skipped") and direction == CLIENT:
             self._malformed = where_of(row).name
         if pings := self._pinged.get(_OTHER[direction]):
+            self._overdue = self._overdue or {}
+            self._overdue[_OTHER[direction]] = [*pings], row.time
             pings.clear()
 
     def _ping(self, row: FrameRow) -> None:
@@ -233,9 +240,14 @@ class ClosingRule(ConnectionRule):
         """Report a silent side, or else a close (even of the broker's half alone) that left something open; emit the attempt to connect."""
         self._forget_late(row)
         self._forget_lost()
+        for side, (earlier, answered) in self._overdue.items():
+            if row.closed_by == side and self._context.closing is not None and self._context.closing[1] < answered:
+                self._pinged[side][:] = earlier  # the other side woke up when this one had given up
         silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row)), None)
         if silent is not None:
-            self._report_silent(silent, row)
+            other = _OTHER[silent]
+            pings = Pings(self._pinged[other], self._pings[other], self._pongs, self._round_trip_max_ns)
+            report_silent(self._context, row, silent, self._last_command(silent), pings)
         elif row.closed_by is not None and (row.closed != "open" or is_half_open(row)) and not report_unknown(self._context, row, last):
             self._report_closed(row, last)
         self._emit_attempt(row, last)
@@ -272,27 +284,6 @@ class ClosingRule(ConnectionRule):
         if side == CLIENT:
             return None if self._last_of_client is None else LastCommand(self._command_of_client, self._last_of_client)
         return None if self._last_of_server is None else LastCommand(self._command_of_server, self._last_of_server)
-
-    def _report_silent(self, side: str, row: ConnectionRow) -> None:
-        other, end = _OTHER[side], row.end
-        first = self._pinged[other][0]
-        command = self._last_command(side)
-        peer = f"client {self._context.client}" if side == CLIENT else f"broker {self._context.server}"
-        latest = f", its last command was {command.command} {duration(end - command.where.time)} before the end" if command else ""
-        closed = f"the {'broker' if row.closed_by == SERVER else 'client'} closed" if row.closed_by else "the connection is open"
-        pings = plural(self._pings[other], "PING")
-        text = f"The {peer} has not answered {pings} for {duration(end - first.time)}{latest}; {closed}{gap_note(lost=self._context.lost)}."
-        evidence = {
-            "frames": frame_names([command.where.name if command else None, *(where.name for where in self._pinged[other])]),
-            "silent": side,
-            "pings": self._pings[other],
-            "silent_ns": end - first.time,
-            "pongs_before": self._pongs,
-            "round_trip_max_ns": self._round_trip_max_ns,
-            "closed": row.closed,
-            "closed_by": row.closed_by,
-        }
-        self._context.report("keepalive-lost", first, text, evidence)
 
     def _report_closed(self, row: ConnectionRow, last: Where) -> None:
         """Report what the close left open. A close after an ERROR, or after everything was closed, needs no finding."""
