@@ -40,7 +40,7 @@ def ordered_rows_type(options: Options, kinds: AbstractSet[str], evaluated: Abst
 
 
 def opens_messages(options: Options, kinds: AbstractSet[str]) -> bool:
-    """Return True when all that is asked for of frames are the messages in them, without payloads: the compiled reader opens them.
+    """Return True when all that is asked for of frames are the messages in them: the compiled reader opens them.
 
     `kinds` as before.
     """
@@ -51,11 +51,12 @@ def opens_messages(options: Options, kinds: AbstractSet[str]) -> bool:
 
 
 def _keeps_messages(options: Options) -> bool:
-    return options.together and options.message_columns is None and not _looks_into_frames(options)
+    whole = options.message_columns is None and options.payload is None
+    return options.together and whole and not _looks_into_frames(options)
 
 
 def _looks_into_frames(options: Options) -> bool:
-    return options.payload is not None or options.raw or options.places
+    return options.raw or options.places
 
 
 def have_many_messages(steps: Iterable[Step]) -> bool:

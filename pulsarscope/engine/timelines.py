@@ -24,11 +24,11 @@ from pulsarscope.engine.row_batch import Closed
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import MEMORY_MAX_BYTES, WAITING_MAX_BYTES
-from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow, RawFrame, RowList, finding_row, row_type
+from pulsarscope.model.records import ConnectionRow, EntryMessages, FrameRow, MessageRow, RawFrame, RowList, finding_row, row_type
 from pulsarscope.tcp import ConnectionEvents
 from pulsarscope.tcp.connection import ClosedConnection, Connection
 
-PAYLOADS_MAX_BYTES = 16 << 20
+PAYLOADS_MAX_BYTES = 4 << 20
 """Payload text that rows handed on at once may hold: a block can decompress to thousands of times its size."""
 
 LARGE_FRAME_PACKETS = 8
@@ -130,9 +130,8 @@ class Timelines:
         """Rows of all connections are asked for."""
         self.reads_short = self.in_columns and settings.reads_whole and not (self.gives_connections and self._options.live)
         """Short connections are read elsewhere (`engine.short_connections`)."""
-        # Not where someone looks into the rows: a rule does, and who counts their payload.
         some = self._options.message_columns is not None
-        self._together = self._options.together and not (some or MessageRow.kind in evaluated or self.gives_payloads)
+        self._together = self._options.together and not (some or MessageRow.kind in evaluated)  # rules look into the rows
         self._by_connection = "frame" in settings.session.kinds and not self._gives_messages
         """Rows are few for each frame, and tell where those of the next one begin."""
 
@@ -294,8 +293,8 @@ class Timelines:
         several = len(index_of) > 1
         if (several or keyed) and self._by_connection:
             return self._by_connections(steps, index_of, keyed=keyed)
-        if several or keyed or self.gives_payloads:
-            steps = in_order(steps, together=not (keyed or self.gives_payloads))
+        if several or keyed:
+            steps = in_order(steps, together=not keyed)
         return self.by_moments(steps, index_of, keyed=keyed)
 
     def by_moments(self, steps: Iterable[Step], index_of: Mapping[str, int], *, keyed: bool) -> Iterator[KeyedRows]:
@@ -399,7 +398,7 @@ class Timelines:
         """Append the rows of frames; give way behind each one that may give very many."""
         if isinstance(frames, ColumnBatch):
             yield from timeline.open_columns(frames, rows)
-        elif self._rows_max < sys.maxsize and self._gives_messages:
+        elif self._gives_messages and (self._rows_max < sys.maxsize or self.gives_payloads):
             for frame in frames.each():
                 timeline.observe(frame, rows)
                 yield
@@ -409,7 +408,8 @@ class Timelines:
 
     def payload_bytes(self, rows: list[Any]) -> int:
         """Return how much payload text the rows hold."""
-        return sum(len(row.payload or "") for row in rows if type(row) is self.message_type)
+        single = sum(len(row.payload or "") for row in rows if type(row) is self.message_type)
+        return single + sum(sum(map(len, row.columns.get("payload", ()))) for row in rows if type(row) is EntryMessages)
 
     def recount(self) -> None:
         """Count anew what waits: the connections are others."""

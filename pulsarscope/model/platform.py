@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NATIVE = "PULSARSCOPE_NATIVE"
 """Environment variable that chooses the reader of frames: `auto`, `off` or `require` the compiled one."""
 
-NATIVE_CONTRACT = 48
+NATIVE_CONTRACT = 49
 """Number of the agreement with pulsarscope-native: its classes and functions, their arguments, and what they return."""
 
 NATIVE_HINT = "`pip install ./native` in a clone of pulsarscope builds it, with cargo"

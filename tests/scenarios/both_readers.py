@@ -107,7 +107,7 @@ class BothReaders:
         shown = msgspec.structs.replace(whole, records=kinds | {"connection"}, payloads=True, schemas=())
         of_messages = frozenset({"message", "finding"})
         alone = msgspec.structs.replace(
-            quick, records=of_messages, raw=False, rules=False, payload=None, message_columns=None, places=False
+            quick, records=of_messages, raw=False, rules=False, payload="text", message_columns=None, places=False
         )
         messages = msgspec.structs.replace(alone, rows_max=ROWS_MAX, together=True, anchors=True)
         beside = msgspec.structs.replace(

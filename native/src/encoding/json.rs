@@ -116,13 +116,16 @@ fn append_both<const SIZE: usize>(head: &[u8; SIZE], tail: &[u8; SIZE], end: usi
 /// Append a text in quotes.
 pub fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
-    if text.bytes().all(is_plain) {
-        out.extend_from_slice(text.as_bytes());
-    } else {
-        for character in text.chars() {
+    let mut rest = text;
+    while let Some(place) = rest.bytes().position(|byte| !is_plain(byte)) {
+        out.extend_from_slice(&rest.as_bytes()[..place]);
+        let mut characters = rest[place..].chars();
+        if let Some(character) = characters.next() {
             escaped(character, out);
         }
+        rest = characters.as_str();
     }
+    out.extend_from_slice(rest.as_bytes());
     out.push(b'"');
 }
 
@@ -157,7 +160,7 @@ pub fn boolean(value: bool, out: &mut Vec<u8>) {
 }
 
 /// Two hexadecimal digits for each byte.
-const DIGITS: [[u8; 2]; 256] = {
+pub const DIGITS: [[u8; 2]; 256] = {
     let mut pairs = [[0; 2]; 256];
     let mut byte = 0;
     while byte < 256 {

@@ -13,12 +13,14 @@ pub struct Message {
     pub event_time: Option<i64>,
     pub key_is_bytes: Option<bool>,
     pub null_value: Option<bool>,
+    /// In the form that is asked for.
+    pub payload: Option<Range>,
 }
 
 /// What is kept of the messages of a batch; ranges are those of texts in `metadata`.
 #[derive(Default)]
 pub struct Batch {
-    /// The metadata of all messages, and bytes that make room for a copy of a fixed size.
+    /// The metadata of all messages, each with the text of its payload, and bytes that make room for a copy of a fixed size.
     pub metadata: Vec<u8>,
     pub pairs: Vec<(Range, Range)>,
     pub messages: Vec<Message>,
@@ -32,6 +34,13 @@ impl Batch {
     /// Take the metadata of a message.
     pub fn with(metadata: &[u8]) -> Self {
         Batch { metadata: metadata.to_vec(), ..Batch::default() }
+    }
+
+    /// Append the text of a payload, and return its range.
+    pub fn add_payload(&mut self, text: &[u8]) -> Range {
+        let start = self.metadata.len() as u32;
+        self.metadata.extend_from_slice(text);
+        (start, self.metadata.len() as u32)
     }
 
     /// Forget the last message.

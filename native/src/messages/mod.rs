@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use lz4::block::decompress_to_buffer;
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PyString, PyType};
@@ -18,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::caught;
 use crate::encoding::json::{self, Times};
+use crate::encoding::payload_text::PayloadForm;
 use crate::encoding::wire::Bytes;
 use crate::messages::kept_messages::{Batch, Message, Own};
 use crate::messages::recent_batches::RecentBatches;
@@ -53,13 +55,15 @@ pub struct BatchReader {
     is_plain: Py<PyAny>,
     properties: bool,
     pub digests: bool,
-    bounds: Bounds,
+    /// That of payloads, if they are asked for.
+    pub form: Option<PayloadForm>,
+    pub bounds: Bounds,
     names: Mutex<HashMap<String, bool>>,
     recent: Mutex<RecentBatches>,
 }
 
-/// Messages and bytes of a batch, at most, that is opened without Python.
-type Bounds = (i64, i64);
+/// Messages and bytes of a batch, at most, that is opened without Python, and of the payload of a message, if payloads are asked for.
+pub type Bounds = (i64, i64);
 
 /// A batch that is opened: its columns, its size, and the sum of the sizes of its payloads.
 pub struct Opened<'py> {
@@ -90,7 +94,8 @@ fn range(text: &str, end: usize) -> Range {
 impl BatchReader {
     /// Read so many messages. None of what is left to the reference: other fields, another order, bytes too few or too many.
     fn batch(&self, py: Python<'_>, data: &[u8], count: usize, sequence_id: Option<i64>) -> PyResult<Option<Batch>> {
-        let mut batch = Batch { metadata: Vec::with_capacity(data.len().min(METADATA_ROOM_BYTES)), ..Batch::default() };
+        let room = if self.form.is_some() { data.len() } else { data.len().min(METADATA_ROOM_BYTES) };
+        let mut batch = Batch { metadata: Vec::with_capacity(room), ..Batch::default() };
         batch.messages.reserve(count.min(data.len() / MESSAGE_MIN_BYTES));
         let mut rest = Bytes(data);
         for _ in 0..count {
@@ -98,14 +103,16 @@ impl BatchReader {
             let metadata = plain!(rest.take(u64::from(size)));
             let start = batch.metadata.len();
             batch.metadata.extend_from_slice(metadata);
-            let message = plain!(self.message(py, metadata, start, sequence_id, &mut batch)?);
+            let mut message = plain!(self.message(py, metadata, start, sequence_id, &mut batch)?);
             let payload = plain!(rest.take(u64::from(message.size)));
             if self.digests {
                 batch.digests.push(Sha256::digest(payload).into());
             }
+            message.payload = self.form.map(|form| batch.add_payload(&form.of(payload)));
             batch.messages.push(message);
         }
         batch.metadata.extend_from_slice(&[b' '; crate::encoding::padded::STEP]);
+        batch.metadata.shrink_to_fit(); // batches may wait for their receipts
         Ok(rest.0.is_empty().then_some(batch))
     }
 
@@ -205,10 +212,13 @@ impl BatchReader {
 
 #[pymethods]
 impl BatchReader {
-    /// `is_plain`: tells whether the name of a property is; `properties`, `digests`: whether they are asked for; `bounds`: see `Bounds`.
+    /// `is_plain`: tells whether the name of a property is; `properties`, `digests`: whether they are asked for; `form`: that of payloads, if
+    /// they are; `bounds`: see `Bounds`.
     #[new]
-    fn new(is_plain: Py<PyAny>, properties: bool, digests: bool, bounds: Bounds) -> Self {
-        BatchReader { is_plain, properties, digests, bounds, names: Mutex::default(), recent: Mutex::default() }
+    fn new(is_plain: Py<PyAny>, properties: bool, digests: bool, form: Option<&str>, bounds: Bounds) -> PyResult<Self> {
+        let unknown = |name| PyValueError::new_err(format!("unknown form of payloads: {name}"));
+        let form = form.map(|name| PayloadForm::named(name).ok_or_else(|| unknown(name))).transpose()?;
+        Ok(BatchReader { is_plain, properties, digests, form, bounds, names: Mutex::default(), recent: Mutex::default() })
     }
 
     /// Return the columns of the messages of a batch by the names of `MessageRow`; None where one of them is not plain.
@@ -230,6 +240,7 @@ impl BatchReader {
             (intern!(py, "sequence_id"), Kind::SequenceId, true),
             (intern!(py, "properties"), Kind::Properties, self.properties),
             (intern!(py, "payload_sha256"), Kind::Digest, self.digests),
+            (intern!(py, "payload"), Kind::Payload, self.form.is_some()),
         ];
         columns_of(py, batch, kinds)
     }
@@ -299,6 +310,7 @@ pub enum Kind {
     SequenceId,
     Properties,
     Digest,
+    Payload,
     KeyIsBytes,
     EventTime,
     NullValue,
@@ -366,6 +378,7 @@ impl MessageColumn {
                 json::digits(&self.batch.digests[index], &mut text);
                 String::from_utf8_lossy(&text).into_bound_py_any(py)
             }
+            Kind::Payload => message.payload.map(|text| self.batch.text(text)).into_bound_py_any(py),
             Kind::KeyIsBytes => message.key_is_bytes.into_bound_py_any(py),
             Kind::EventTime => message.event_time.into_bound_py_any(py),
             Kind::NullValue => message.null_value.into_bound_py_any(py),
@@ -380,6 +393,9 @@ impl MessageColumn {
     /// Return a value; a text, which properties are, too, is appended.
     pub fn cell(&self, index: usize, out: &mut Vec<u8>) -> Cell {
         let Some(message) = self.batch.messages.get(index) else { return Cell::Text(false) };
+        let put_text = |text: Option<Range>, out: &mut Vec<u8>| {
+            Cell::Text(text.map(|text| out.extend_from_slice(self.batch.bytes(text))).is_some())
+        };
         match self.kind {
             Kind::Index => Cell::Number(Some(index as i64)),
             Kind::Size => Cell::Number(Some(i64::from(message.size))),
@@ -388,7 +404,8 @@ impl MessageColumn {
             Kind::KeyIsBytes => Cell::Flag(message.key_is_bytes),
             Kind::NullValue => Cell::Flag(message.null_value),
             Kind::Own(own) => Cell::Number(self.own(own, index)),
-            Kind::Key => Cell::Text(message.key.map(|key| out.extend_from_slice(self.batch.bytes(key))).is_some()),
+            Kind::Key => put_text(message.key, out),
+            Kind::Payload => put_text(message.payload, out),
             Kind::Properties => Cell::Text(self.write(index, &mut Times::default(), out)),
             Kind::Digest => {
                 json::digits(&self.batch.digests[index], out);
@@ -404,11 +421,13 @@ impl MessageColumn {
     /// Append a value as JSON and return true; false of one that is absent.
     pub fn write(&self, index: usize, times: &mut Times, out: &mut Vec<u8>) -> bool {
         let Some(message) = self.batch.messages.get(index) else { return false };
+        let put_text = |text: Option<Range>, out: &mut Vec<u8>| text.map(|text| json::string_in(&self.batch.metadata, text, out)).is_some();
         let put_bool = |value: Option<bool>, out: &mut Vec<u8>| value.map(|value| json::boolean(value, out)).is_some();
         match self.kind {
             Kind::Index => json::number(index as i64, out),
             Kind::Size => json::number(i64::from(message.size), out),
-            Kind::Key => return message.key.map(|key| json::string_in(&self.batch.metadata, key, out)).is_some(),
+            Kind::Key => return put_text(message.key, out),
+            Kind::Payload => return put_text(message.payload, out),
             Kind::SequenceId => return message.sequence_id.map(|id| json::number(id, out)).is_some(),
             Kind::Properties => {
                 let pairs = self.pairs(message);

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::caught;
+use crate::encoding::payload_text::characters;
 use crate::messages::kept_messages::{Batch, Message, Single};
 use crate::messages::MessageColumn;
 use crate::output::line_parts::{push_place, push_thousands};
@@ -21,9 +22,12 @@ type Shared = (i64, i64, i64, i64, Option<i64>, Option<i64>);
 /// Parts of all lines: before the name, between time and id, in the place of an absent id, and behind the size.
 type Marks = (String, String, String, String);
 
+/// Of lines of payloads: what escapes a text that is not in ASCII, the most characters that are shown, and the mark of those that are not.
+type Preview<'py> = (Bound<'py, PyAny>, usize, String);
+
 /// Return the lines of the messages of an entry, and how wide the columns of times and of names are behind them; None where Python must write
 /// them. `columns`: those that the messages have for themselves; `zero`: the time from which times count; `widths`: of times and of names;
-/// `several`: files.
+/// `several`: files; `preview`: see `Preview`.
 #[pyfunction]
 pub fn message_text(
     columns: &Bound<'_, PyDict>,
@@ -32,13 +36,17 @@ pub fn message_text(
     zero: i64,
     widths: (usize, usize),
     several: bool,
+    preview: Preview<'_>,
 ) -> PyResult<Option<(String, (usize, usize))>> {
     caught(|| {
         let Some(batch) = batch_of(columns) else { return Ok(None) };
-        let mut lines = Lines { batch: &batch, shared, marks, zero, widths, several, text: String::new() };
+        let mut lines = Lines { batch: &batch, shared, marks, zero, widths, several, preview, text: String::new() };
         for (index, message) in batch.messages.iter().enumerate() {
             if lines.append(index, message).is_none() {
                 return Ok(None);
+            }
+            if let Some(payload) = message.payload {
+                lines.append_payload(batch.text(payload))?;
             }
         }
         Ok(Some((lines.text, lines.widths)))
@@ -62,17 +70,18 @@ fn batch_of(columns: &Bound<'_, PyDict>) -> Option<Arc<Batch>> {
     found
 }
 
-struct Lines<'a> {
+struct Lines<'a, 'py> {
     batch: &'a Batch,
     shared: Shared,
     marks: Marks,
     zero: i64,
     widths: (usize, usize),
     several: bool,
+    preview: Preview<'py>,
     text: String,
 }
 
-impl Lines<'_> {
+impl Lines<'_, '_> {
     /// Append the line of a message; None if Python must.
     fn append(&mut self, index: usize, message: &Message) -> Option<()> {
         let (file, packet, sub, time, ledger, entry) = match self.batch.singles.get(index) {
@@ -118,6 +127,41 @@ impl Lines<'_> {
             text.push('}');
         }
         Some(())
+    }
+
+    /// Append the line of a payload, if there is something in it.
+    fn append_payload(&mut self, payload: &str) -> PyResult<()> {
+        if payload.is_empty() {
+            return Ok(());
+        }
+        let (escape, most, mark) = &self.preview;
+        let text = &mut self.text;
+        text.push('\n');
+        text.extend(std::iter::repeat_n(' ', self.widths.1 + 1));
+        let shown = payload.char_indices().nth(*most).map_or(payload, |(end, _)| &payload[..end]);
+        if shown.is_ascii() {
+            push_escaped(shown, text);
+        } else {
+            text.push_str(escape.call1((shown,))?.cast::<PyString>()?.to_str()?);
+        }
+        if shown.len() < payload.len() {
+            text.push_str(mark);
+            text.push_str(" (");
+            push_thousands(characters(payload.as_bytes()) as i64, text);
+            text.push_str(" characters)");
+        }
+        Ok(())
+    }
+}
+
+/// Append a text in ASCII, its controls as their numbers.
+fn push_escaped(ascii: &str, out: &mut String) {
+    for character in ascii.chars() {
+        if (' '..='~').contains(&character) {
+            out.push(character);
+        } else {
+            let _ = write!(out, "\\x{:02x}", u32::from(character));
+        }
     }
 }
 

@@ -149,8 +149,9 @@ impl Frames {
         crate::session::observe(py, self, place, known, room, gives_opener)
     }
 
-    /// Open the batches of frames in a range of places until one that Python must deal with, or until more than `messages_max` messages
-    /// were opened. `known`, `room`: see `observe`; `opening`: see `opening::Opening`. Returns what `observe` does.
+    /// Open the batches of frames in a range of places until one that Python must deal with, or until many messages were opened: more than
+    /// `bounds` say, or with more bytes of payload. `known`, `room`: see `observe`; `opening`: see `opening::Opening`. Returns what `observe`
+    /// does.
     fn open<'py>(
         &mut self,
         py: Python<'py>,
@@ -158,9 +159,9 @@ impl Frames {
         known: Known<'py>,
         room: i64,
         opening: Opening<'py>,
-        messages_max: i64,
+        bounds: (i64, usize),
     ) -> PyResult<(usize, i64)> {
-        crate::session::opening::open(py, self, range, known, room, &opening, messages_max)
+        crate::session::opening::open(py, self, range, known, room, &opening, bounds)
     }
 
     /// Return the rows of frames that Python has read.

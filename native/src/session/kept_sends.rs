@@ -1,5 +1,7 @@
 //! SENDs whose messages wait for their receipts, without an object of Python for each, however many blocks that takes.
 
+use std::borrow::Cow;
+
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -14,6 +16,8 @@ pub struct Unread<'a> {
     pub metadata: &'a [u8],
     pub size: u32,
     pub digest: Option<[u8; 32]>,
+    /// The text of the payload, if it is asked for.
+    pub text: Option<Cow<'a, [u8]>>,
     /// Its frame, and the times and the index of the broker's metadata.
     pub sent: Sent,
     pub broker: (Option<i64>, Option<i64>),
@@ -32,13 +36,15 @@ pub struct KeptSend {
     /// Of the payload.
     pub size: u32,
     pub digest: Option<[u8; 32]>,
+    pub text: Option<Box<[u8]>>,
     /// Time and index of the broker's metadata.
     pub broker: (Option<i64>, Option<i64>),
 }
 
 impl KeptSend {
     pub fn unread(&self) -> Unread<'_> {
-        Unread { metadata: &self.metadata, size: self.size, digest: self.digest, sent: self.sent, broker: self.broker }
+        let text = self.text.as_deref().map(Cow::Borrowed);
+        Unread { metadata: &self.metadata, size: self.size, digest: self.digest, text, sent: self.sent, broker: self.broker }
     }
 }
 

@@ -62,6 +62,8 @@ pub struct State<'a, 'py> {
     pub place: usize,
     pub named: Named,
     pub messages: OpenedMessages,
+    /// Bytes of the payloads that were opened, as texts.
+    pub texts: usize,
 }
 
 /// What a call takes of the Python session: producers, consumers, early responses, a function that remembers the size of a batch, and the
@@ -117,6 +119,7 @@ impl<'a, 'py> State<'a, 'py> {
             place: 0,
             named: Named::default(),
             messages: OpenedMessages::default(),
+            texts: 0,
         }
     }
 

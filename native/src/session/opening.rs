@@ -12,6 +12,7 @@ use crate::caught;
 use crate::frames::{changed, Entry, Frame, Frames};
 use crate::messages::message_rows::{row, Place, RowValues, DELIVER, PRODUCE};
 use crate::messages::opener::Opener;
+use crate::messages::MessageColumn;
 use crate::schema::named::{Named, Sent};
 use crate::schema::tables::{CommandKind, Role, Tables, Value};
 use crate::session::sent_queue::Waiting;
@@ -46,7 +47,7 @@ pub struct Opening<'py> {
     pub beside: bool,
 }
 
-/// Open frames from a place on until one that Python must deal with, or, if frames are not asked for, until they have very many messages; see `Frames.open`.
+/// Open frames from a place on until one that Python must deal with, or, if frames are not asked for, until `bounds`; see `Frames.open`.
 pub fn open<'py>(
     py: Python<'py>,
     frames: &mut Frames,
@@ -54,7 +55,7 @@ pub fn open<'py>(
     known: Known<'py>,
     room: i64,
     opening: &Opening<'py>,
-    messages_max: i64,
+    (messages_max, texts_max): (i64, usize),
 ) -> PyResult<(usize, i64)> {
     let reader = frames.reader.clone_ref(py);
     let mut state = State::of(py, reader.get(), known, room);
@@ -62,7 +63,10 @@ pub fn open<'py>(
     let (mut place, stop) = range;
     let result = caught(|| {
         let mut messages = 0;
-        while let Some(Entry::Frame(frame)) = entries.get(place).filter(|_| place < stop && (opening.beside || messages <= messages_max)) {
+        while let Some(Entry::Frame(frame)) = entries.get(place).filter(|_| place < stop) {
+            if !opening.beside && (messages > messages_max || state.texts > texts_max) {
+                break;
+            }
             state.place = place;
             let Some(opened) = state.open(frames, frame, opening)? else { break };
             if let (true, Some(Entry::Frame(frame))) = (opening.beside, entries.get_mut(place)) {
@@ -355,6 +359,9 @@ impl<'py> State<'_, 'py> {
         let payload = frames.slice(py, frame, (parts.payload_at, frame.size()));
         let claimed = shared.messages;
         let Some((columns, mut metadata_bytes)) = self.batch((parts.checksum, payload), shared, &opening.opener)? else { return Ok(None) };
+        if let Some(payloads) = columns.get_item(intern!(py, "payload"))? {
+            self.texts += payloads.cast::<MessageColumn>()?.get().batch.metadata.len();
+        }
         if names.0 == PRODUCE {
             metadata_bytes += (i64::from(parts.payload_at) - METADATA_COMMON_BYTES).max(0);
         }

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use sha2::{Digest, Sha256};
 
+use crate::encoding::payload_text::characters;
 use crate::encoding::wire::Bytes;
 use crate::frames::{Frame, Frames};
 use crate::messages::kept_messages::{Batch, Message, Own, Run, Single};
@@ -57,10 +58,13 @@ macro_rules! plain {
 
 impl<'a> Unread<'a> {
     /// Return that of a frame; None if it is for Python.
-    pub fn of(frames: &'a Frames, py: Python<'a>, tables: &Tables, frame: &Frame, digest: bool) -> Option<Self> {
+    pub fn of(frames: &'a Frames, py: Python<'a>, tables: &Tables, frame: &Frame, batches: &BatchReader) -> Option<Self> {
         let parts = frame.parts();
         let metadata = frames.slice(py, frame, parts.metadata.filter(|range| (range.1 - range.0) as usize <= METADATA_MAX_BYTES)?);
         let payload = frames.slice(py, frame, (parts.payload_at, frame.size()));
+        if batches.form.is_some() && payload.len() as i64 > batches.bounds.1 {
+            return None;
+        }
         let mut broker = (None, None);
         if let Some(range) = parts.entry {
             tables.visit(frames.slice(py, frame, range), tables.entry_metadata, |role, value| match (role, value) {
@@ -69,8 +73,9 @@ impl<'a> Unread<'a> {
                 _ => {}
             })?;
         }
-        let digest = digest.then(|| Sha256::digest(payload).into());
-        Some(Unread { metadata, size: u32::try_from(payload.len()).ok()?, digest, sent: frames.sent(frame), broker })
+        let digest = batches.digests.then(|| Sha256::digest(payload).into());
+        let text = batches.form.map(|form| form.of(payload));
+        Some(Unread { metadata, size: u32::try_from(payload.len()).ok()?, digest, text, sent: frames.sent(frame), broker })
     }
 }
 
@@ -82,6 +87,7 @@ impl BatchReader {
         let found = self.single_of(py, unread.metadata, start, batch)?;
         if let Some((mut message, single)) = found {
             message.size = unread.size;
+            message.payload = unread.text.as_deref().map(|text| batch.add_payload(text));
             batch.messages.push(message);
             batch.digests.extend(unread.digest);
             let Sent { packet, sub, time, .. } = unread.sent;
@@ -144,6 +150,7 @@ impl BatchReader {
             (intern!(py, "broker_time"), Kind::Own(Own::BrokerTime), own(Own::BrokerTime)),
             (intern!(py, "index"), Kind::Own(Own::Index), own(Own::Index)),
             (intern!(py, "payload_sha256"), Kind::Digest, self.digests),
+            (intern!(py, "payload"), Kind::Payload, self.form.is_some()),
             (intern!(py, "key"), Kind::Key, has(|message| message.key.is_some())),
             (intern!(py, "properties"), Kind::Properties, !batch.pairs.is_empty()),
         ];
@@ -151,10 +158,10 @@ impl BatchReader {
     }
 }
 
-/// Weight of a message of a SEND that waits, and the size of its unusually large metadata.
-fn weight(frame: &Frame) -> (i64, i64) {
+/// Weight of a message of a SEND that waits, and the size of its unusually large metadata. `text`: of its payload.
+fn weight(frame: &Frame, text: Option<&[u8]>) -> (i64, i64) {
     let large = (i64::from(frame.parts().payload_at) - COMMON_BYTES).max(0);
-    (ROW_BYTES + METADATA_FACTOR * large, large)
+    (ROW_BYTES + text.map_or(0, characters) as i64 + METADATA_FACTOR * large, large)
 }
 
 impl Opening<'_> {
@@ -216,6 +223,7 @@ impl<'py> State<'_, 'py> {
             let (start, stop) = (run.batch.singles.len() as u32, run.batch.messages.len() as u32);
             self.messages.behind.push(Behind { place: self.place as u32, entry: run.number as u32, start, stop });
         }
+        self.texts += unread.text.as_ref().map_or(0, |text| text.len());
         run.batch.singles.push(single);
         self.singles.run = Some(run);
         Ok(true)
@@ -249,15 +257,16 @@ impl<'py> State<'_, 'py> {
             return Ok(None);
         }
         let Some((batches, _)) = &opening.opener.batches else { return Ok(None) };
-        let unread = plain!(Unread::of(frames, py, self.tables, frame, batches.get().digests));
-        let (weight, large) = weight(frame);
+        let unread = plain!(Unread::of(frames, py, self.tables, frame, batches.get()));
+        let (weight, large) = weight(frame, unread.text.as_deref());
         let ticket = plain!(self.held.room(&opening.room, 1, weight)?);
         if batches.get().single_of(py, unread.metadata, 0, &mut Batch::with(unread.metadata))?.is_none() {
             return Ok(None);
         }
         self.held.hold(1, weight);
         let Unread { size, digest, sent, broker, .. } = unread;
-        let kept = KeptSend { sent, ticket, weight, large, metadata: unread.metadata.into(), size, digest, broker };
+        let text = unread.text.map(|text| text.into_owned().into_boxed_slice());
+        let kept = KeptSend { sent, ticket, weight, large, metadata: unread.metadata.into(), size, digest, text, broker };
         let Some(topic) = self.producer(frames, id)?.map(|producer| producer.topic) else { return Ok(None) };
         let topic = frames.known(py, topic);
         if let Some(producer) = self.producer(frames, id)? {
@@ -276,7 +285,7 @@ impl<'py> State<'_, 'py> {
         (topic, subscription): (u32, u32),
     ) -> PyResult<Option<i64>> {
         let Some((batches, _)) = &opening.opener.batches else { return Ok(None) };
-        let unread = plain!(Unread::of(frames, self.py, self.tables, frame, batches.get().digests));
+        let unread = plain!(Unread::of(frames, self.py, self.tables, frame, batches.get()));
         let (id, redelivered) = plain!(message_id(self.py, frames, self.tables, frame)?);
         let of = ((DELIVER, topic, subscription), frame.parts().numbers.id);
         Ok(self.give_single(frames, &unread, opening, of, (id, redelivered))?.then_some(1))

@@ -207,7 +207,7 @@ def _takes_together(request: CommandRequest, kinds: tuple[str, ...], row_filter:
     if row_filter is not None or request.limit is not None or request.tail is not None:
         return False
     name = output_name(request, kinds)
-    in_lines = (name == "ndjson" and request.columns is None) or (name == MESSAGES_OUTPUT and request.payload is None)
+    in_lines = (name == "ndjson" and request.columns is None) or name == MESSAGES_OUTPUT
     return request.format == FOLDER_OUTPUT or (in_lines and load_native()[0] is not None)
 
 

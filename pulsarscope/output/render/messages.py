@@ -95,7 +95,8 @@ class MessagesOutput:
         lines += heading
         place = shared.file, shared.packet, shared.sub, shared.time, shared.ledger, shared.entry
         marks = look.dim, middle, wording.unnamed, wording.behind
-        made = native.message_text(entry.columns, place, marks, clock.zero, (clock.width, view.name_width), view.several_files)
+        preview = escape, PREVIEW_CHARACTERS, view.symbols.ellipsis
+        made = native.message_text(entry.columns, place, marks, clock.zero, (clock.width, view.name_width), view.several_files, preview)
         if made is None:
             return False
         text, (time_width, view.name_width) = made

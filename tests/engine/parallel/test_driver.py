@@ -260,7 +260,8 @@ def test_what_stays_in_columns_is_decoded_in_one_process() -> None:
     with reader("require"):
         assert type(jobs.run(capture, Options(columns=True), 2)) is Run
         assert type(jobs.run(capture, messages, 2)) is Run
-        assert type(jobs.run(capture, msgspec.structs.replace(messages, payload="text"), 2)) is ParallelRun
+        assert type(jobs.run(capture, msgspec.structs.replace(messages, payload="text"), 2)) is Run
+        assert type(jobs.run(capture, msgspec.structs.replace(messages, raw=True), 2)) is ParallelRun
         ruled = Options(frozenset({"frame", "finding"}), columns=True, rules=True)
         assert type(jobs.run(capture, ruled, 2)) is Run
         for output, made in (("ndjson", ParallelRun), ("csv", Run)):

@@ -36,6 +36,9 @@ RUN_MIN = 16
 SINGLES_MAX = 4096
 """Messages read one by one, at the most, before a shape is tried again."""
 
+WITH_PAYLOADS_MAX_BYTES = 512 << 10
+"""Bytes of a batch of which the compiled reader gives payloads: it holds more copies of them than Python does."""
+
 _U32 = struct.Struct(">I")
 Columns = dict[str, Iterable[Any]]
 """Values by column of MessageRow, one for each message; the properties may be taken once."""
@@ -143,7 +146,7 @@ class BatchReader:
     def read_compiled(self, data: bytes, claimed: int, sequence_id: int | None, index: int | None) -> Columns | None:
         """Read all messages by the compiled reader, where it is installed and finds them plain; those numbers are the entry's."""
         reader = self.compiled()
-        if reader is None or not 0 < claimed <= BATCH_MESSAGES_MAX or len(data) > BATCH_METADATA_MAX_BYTES:
+        if reader is None or not 0 < claimed <= BATCH_MESSAGES_MAX or len(data) > _largest(self._form):
             return None
         columns: Columns | None = reader.read(data, claimed, sequence_id)
         if columns is not None and index is not None:
@@ -151,9 +154,9 @@ class BatchReader:
         return columns
 
     def compiled(self) -> Any:
-        """Return the reader of batches of the compiled reader; None where it is not installed, and for payloads, which it does not give."""
+        """Return the reader of batches of the compiled reader; None where it is not installed."""
         native, _ = load_native()
-        return None if native is None or self._form is not None else compiled_reader(native, self._properties, self._sha256)
+        return None if native is None else compiled_reader(native, self._properties, self._sha256, self._form)
 
     def _columns(self, batch: BatchColumns, claimed: int, entry: MessageRow) -> Columns:
         numbers = range(batch.count)
@@ -255,9 +258,14 @@ def _indexes(last: int, claimed: int, count: int) -> list[int]:
 
 
 @cache
-def compiled_reader(module: Any, *asked: bool) -> Any:
-    """Return the reader of batches of pulsarscope-native, which remembers names; `asked`: whether for properties, and for digests."""
-    return module.BatchReader(_is_plain_name, *asked, (BATCH_MESSAGES_MAX, BATCH_METADATA_MAX_BYTES))
+def compiled_reader(module: Any, properties: bool, digests: bool, form: str | None) -> Any:
+    """Return the reader of batches of pulsarscope-native, which remembers names. `form`: of payloads; None where nobody asks for them."""
+    return module.BatchReader(_is_plain_name, properties, digests, form, (BATCH_MESSAGES_MAX, _largest(form)))
+
+
+def _largest(form: str | None) -> int:
+    """Return how many bytes a batch has, at most, that the compiled reader opens."""
+    return BATCH_METADATA_MAX_BYTES if form is None else WITH_PAYLOADS_MAX_BYTES
 
 
 def _is_plain_name(name: str) -> bool:

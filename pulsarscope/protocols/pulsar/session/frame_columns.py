@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pulsarscope.protocols.pulsar.session.sends import Sends
 
 
+PAYLOADS_TOGETHER_MAX_BYTES = 1 << 20
+"""Payload text of frames that are opened at once."""
+
+
 def observe_frames(columns: Any, place: int, known: tuple[Any, ...], sends: Sends, opener: Callable[[], EntryOpener] | None) -> int:
     """Complete frames from a place on, and return the place of the first one that needs a row; `opener` gives what opens payloads."""
     place, waiting = columns.observe(place, known, PENDING_REQUESTS_MAX - sends.waiting, opener)
@@ -26,11 +30,11 @@ def open_frames(
 ) -> int:
     """Open the messages of frames from one place up to another, and return the place of the first one that needs a row.
 
-    `entries` receives the entries, and the call returns when there are many messages. Without it, frames are completed, too, and the
-    columns keep the messages.
+    `entries` receives the entries, and the call returns when there are many messages, or large ones. Without it, frames are completed,
+    too, and the columns keep the messages.
     """
     taken = [] if entries is None else entries
     opening = opener, sends.keep, sends.release, opener.entry, MessageRow, taken, sends.room, entries is None
-    place, waiting = columns.open(places, known, PENDING_REQUESTS_MAX - sends.waiting, opening, ROWS_MAX)
+    place, waiting = columns.open(places, known, PENDING_REQUESTS_MAX - sends.waiting, opening, (ROWS_MAX, PAYLOADS_TOGETHER_MAX_BYTES))
     sends.waiting += waiting
     return int(place)
