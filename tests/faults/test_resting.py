@@ -75,7 +75,7 @@ def test_one_that_may_have_permits_or_not_stopped_for_long_is_noted(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "story", ["to the end", "shared", "soon", "few", "closed", "closed by the broker", "standby", "seldom", "nothing more"]
+    "story", ["to the end", "shared", "soon", "few", "closed", "closed by the broker", "unsubscribed", "standby", "seldom", "nothing more"]
 )
 def test_one_that_may_have_all_is_not(tmp_path: Path, story: str) -> None:
     every, length, got = 20, 5000, 50
@@ -89,6 +89,8 @@ def test_one_that_may_have_all_is_not(tmp_path: Path, story: str) -> None:
         talks[1].client(close_consumer(3))
     if story == "closed by the broker":
         talks[1].server(close_consumer(3, BY_BROKER))
+    if story == "unsubscribed":
+        talks[1].client(command_frame("UNSUBSCRIBE", consumer_id=3, request_id=70))
     if story == "standby":
         talks[1].server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=3, is_active=False))
     if story == "seldom":

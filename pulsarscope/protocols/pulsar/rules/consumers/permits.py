@@ -231,6 +231,10 @@ class PermitRule(ConsumerRule[PermitState]):
         self._forget(row)
         self._close(row)
 
+    def _unsubscribe(self, row: FrameRow) -> None:
+        self._forget(row)
+        super()._unsubscribe(row)
+
     def _forget(self, row: FrameRow) -> None:
         """Expect nothing more for a consumer that is unknown so far: it leaves, or may be on standby."""
         self._unknown.pop((row.fields or {}).get("consumer_id", -1), None)
@@ -424,6 +428,7 @@ class PermitRule(ConsumerRule[PermitState]):
         **ConsumerRule.frames,
         "SUBSCRIBE": _begin,
         "CLOSE_CONSUMER": _leave,
+        "UNSUBSCRIBE": _unsubscribe,
         "FLOW": _flow,
         "MESSAGE": _message,
         "ACK": _activity,
