@@ -72,8 +72,8 @@ def run_command(request: CommandRequest) -> int:
             with rereadable(request.files, command_output.interrupts) as files:
                 counting = row_filter if row_filter is None or request.redacted else row_filter_of(request, kinds)
                 counted = SelectedRows(kinds, counting, once=CountedOnce() if request.once else None)
-                skip = max(counted.count(start_run(files, options, request.jobs)) - request.tail, 0)
-                return run_once(command_output, files, row_filter, encoding, options, skip)
+                skip = counted.count(start_run(files, options, request.jobs)) - request.tail
+                return run_once(command_output, files, row_filter, encoding, options, skip if skip > 0 else None)
         if row_filter is None or row_filter.learn is None:
             return run_once(command_output, request.files, row_filter, encoding, options)
         with rereadable(request.files, command_output.interrupts) as files:
@@ -87,7 +87,7 @@ def run_command(request: CommandRequest) -> int:
         row_filter: RowFilter | None,
         encoding: AnyEncoding | None,
         options: Options,
-        skip: int = 0,
+        skip: int | None = None,
     ) -> int:
         with ExitStack() as stack:
             # Rows are filtered and counted before they are encoded: only without either may the run encode them. Columns are not merged.

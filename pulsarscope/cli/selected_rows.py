@@ -27,8 +27,8 @@ class SelectedRows(msgspec.Struct):
     """The kinds of records to write; only these are counted. Rows of other kinds pass, for the output."""
     row_filter: RowFilter | None = None
     limit: int | None = None
-    skip: int = 0
-    """Counted rows to leave out at the beginning, with all other rows before the next one."""
+    skip: int | None = None
+    """Counted rows to leave out at the beginning, with all other rows before the next one; None: no row is left out."""
     once: CountedOnce | None = None
     """Removes rows that come a second time."""
     watch: Callable[[RowBatch], None] | None = None
@@ -79,13 +79,13 @@ class SelectedRows(msgspec.Struct):
             self.watch(batch)
         endpoints = run.endpoints if self.once is None else self.once.endpoints
         rows: list[Any] = batch.rows if self.row_filter is None else self.row_filter.select(batch.rows, endpoints)
-        if not self.skip:
+        if self.skip is None:
             return rows
         counted = self._counted(rows)
         if self.skip >= len(counted):
             self.skip -= len(counted)
             return []
-        rows, self.skip = rows[counted[self.skip] :], 0
+        rows, self.skip = rows[counted[self.skip] :], None
         return rows
 
     def _counted(self, rows: list[Any]) -> list[int]:

@@ -130,6 +130,8 @@ def test_damage_that_text_leaves_out_goes_to_standard_error(
         ({"tail": 2}, [[rows.send(1), damage, rows.send(2), rows.send(3)]], False),
         ({"tail": 2}, [[rows.send(1), rows.send(2), damage, rows.send(3)]], True),
         ({"tail": 1}, [[damage], [rows.send(1), rows.send(2)]], False),
+        ({"tail": 1}, [[rows.send(1)], [damage, rows.send(2)]], False),
+        ({"tail": 2}, [[damage, rows.send(1)], [rows.send(2)]], True),
         ({"limit": 1}, [[rows.send(1), rows.send(2), damage]], False),
         ({"columns": "packet"}, [[damage, rows.send(1), rows.send(2)]], False),
     ):
