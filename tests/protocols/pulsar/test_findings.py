@@ -11,7 +11,7 @@ from pulsarscope.protocols.pulsar.findings import CODES
 from tests.places import PACKAGE
 
 SOURCES = "\n".join(
-    path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar").rglob("*.py")) + sorted((PACKAGE / "dissect").glob("*.py"))
+    path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar").rglob("*.py")) + sorted((PACKAGE / "dissect").rglob("*.py"))
 )
 
 
