@@ -20,13 +20,7 @@ class FilterError(UsageError):
     def __init__(self, reason: str, text: str, place: Place) -> None:
         self.reason = reason
         self.place = place
-        self._lines = (escape(reason), *(_marked(text, place) if text.strip() else ()))
-        super().__init__("\n".join(self._lines))
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The lines of the text."""
-        return self._lines
+        super().__init__(escape(reason), *(_marked(text, place) if text.strip() else ()))
 
 
 class Mismatch(Exception):  # noqa: N818 - not an error yet: the test may suit another kind of rows

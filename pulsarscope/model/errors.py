@@ -30,6 +30,16 @@ class UsageError(PulsarscopeError):
 
     exit_code = 2
 
+    def __init__(self, message: str = "", *more: str) -> None:
+        """`more`: lines that point at a place in a text."""
+        self._lines = (message, *more)
+        super().__init__("\n".join(self._lines))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return the message, with the lines that point at a place in a text."""
+        return self._lines
+
 
 class CaptureError(PulsarscopeError):
     """Raised when no input could be read as a capture."""

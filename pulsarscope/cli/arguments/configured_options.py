@@ -49,19 +49,6 @@ def set_defaults(context: typer.Context, profile: str | None) -> None:
     context.meta[ORIGINS] = {name: setting.origin for name, (_, setting) in defaults.items()}
 
 
-class ConfiguredUsageError(UsageError):
-    """UsageError of a command with defaults from files; its message may have lines that point at a place in a text."""
-
-    def __init__(self, *lines: str) -> None:
-        super().__init__("\n".join(lines))
-        self._lines = lines
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """Return the lines of the message."""
-        return self._lines
-
-
 @contextmanager
 def with_origins(context: typer.Context) -> Iterator[None]:
     """Add to a UsageError where the defaults of the command come from: one of them may be the cause."""
@@ -72,7 +59,7 @@ def with_origins(context: typer.Context) -> Iterator[None]:
         if not origins:
             raise
         first, *rest = error.lines
-        raise ConfiguredUsageError(f"{first} (options of {', '.join(dict.fromkeys(origins))} apply)", *rest) from None
+        raise UsageError(f"{first} (options of {', '.join(dict.fromkeys(origins))} apply)", *rest) from None
 
 
 def read_files() -> list[ConfigFile]:
