@@ -349,17 +349,15 @@ class PacketSelection:
         lines: list[str] = []
         selected = bool(self._names) and self._is_named(file, packet << _SUB_BITS)
         if connection is not None:
-            selected = selected or connection in self._complete_connections
-            if connection in self._connections:
-                selected = selected or self._opens_or_closes(connection, source, flags)
+            selected = selected or connection in self._complete_connections or self._opens_or_closes(connection, source, flags)
             if start < end and (streams := self._streams.get(connection)) is not None:
-                sent = streams.from_client if source == streams.client else streams.from_server
-                if sent is not None and (frames := sent.within(start, end)):
-                    selected = True
-                    lines = self._lines(frames, end)
+                sent = streams.of(client=source == streams.client)
+                frames = () if sent is None else sent.within(start, end)
+                selected = selected or bool(frames)
+                lines = self._lines(frames, end)
         if not selected:
             return None
-        return lines + self._findings.get((file, packet << _SUB_BITS), []) if self._findings else lines
+        return lines + self._findings.get((file, packet << _SUB_BITS), [])
 
     def _lines(self, frames: Sequence[_FrameInPacket], end: int) -> list[str]:
         """Return the lines on frames with bytes in a packet whose bytes end there, which has the findings of those that it completes."""
@@ -374,6 +372,8 @@ class PacketSelection:
 
     def _opens_or_closes(self, connection: str, source: str, flags: int) -> bool:
         """Return True for a packet of the handshake, a FIN or a RST of a selected connection."""
+        if connection not in self._connections:
+            return False
         if flags & SYN and flags & ACK:
             self._answering[connection] = source
         elif flags & ACK and self._answering.get(connection, source) != source:

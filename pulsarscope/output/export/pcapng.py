@@ -23,8 +23,6 @@ _PACKET_BYTES = 32
 _PADDING = b"", bytes(3), bytes(2), bytes(1)
 """Zeros up to a multiple of four bytes, by the remainder of a length."""
 
-_OPTIONS_END = bytes(4)
-
 _TEXT_MAX_BYTES = 0xFFFF
 """Longest text of an option, whose length has 16 bits (§3.5)."""
 
@@ -164,10 +162,7 @@ def _padded(data: bytes) -> bytes:
 
 def _options(*options: tuple[int, bytes]) -> bytes:
     """Return options and their end (§3.5)."""
-    parts: list[bytes] = []
-    for code, value in options:
-        parts += _option_head(code, len(value)), value, _PADDING[len(value) & 3]
-    return b"".join((*parts, _OPTIONS_END))
+    return b"".join([_option_head(code, len(value)) + _padded(value) for code, value in options]) + bytes(4)
 
 
 def _text(text: str) -> bytes:
