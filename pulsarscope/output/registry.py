@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Output(Protocol):
-    """An output for the rows of a run. It owns the rows that it gets, and may change them."""
+    """An output for the rows of a run. It owns the rows passed to it, and may change them."""
 
     def write(self, rows: list[Any]) -> None:
         """Write rows (`records.Row`; for a hex view with a `records.RawFrame` after each frame row)."""
@@ -27,26 +27,26 @@ class Output(Protocol):
 
 
 class RowEncoder(Protocol):
-    """The part of an output that needs nothing but the rows, and may run in another process."""
+    """The part of an output that needs only the rows and may run in another process."""
 
     def encode(self, rows: list[Any]) -> Any:
-        """Return the rows as `EncodedOutput.put` takes them. The encoder owns the rows, and may change them."""
+        """Return the rows in the form for `EncodedOutput.put`. The encoder owns the rows, and may change them."""
 
 
 class LineEncoder(RowEncoder, Protocol):
-    """An encoder that makes one line of each row, so that those of several processes can be merged."""
+    """An encoder that makes one line for each row, so that the lines of several processes can be merged."""
 
     def lines(self, rows: list[Any]) -> list[bytes] | bytes:
-        """Return the line of each row, with its end; all in one, if no row has a line end within. The rows are handed over."""
+        """Return the line of each row with its end, or all lines in one if no row contains a line end. The encoder owns the rows."""
 
 
 class ColumnEncoder(RowEncoder, Protocol):
-    """An encoder that takes frames in the columns of a compiled reader, too."""
+    """An encoder that also takes frames in the columns of a compiled reader."""
 
     def ordered(self, ordered: Any, following: Sequence[Any], encode: Callable[[list[Any]], bytes]) -> Any:
-        """Return ordered rows (`model.ordered_rows`) and the rows behind them, with all columns, as `encode` of `RowEncoder` does.
+        """Encode ordered rows (`model.ordered_rows`) and the rows after them, with all columns, as `encode` of `RowEncoder` does.
 
-        `encode` makes the lines of rows of Python.
+        `encode` encodes the Python rows.
         """
 
 
@@ -66,7 +66,7 @@ class RunView(Protocol):
 
     @property
     def start(self) -> int | None:
-        """Time of the first packet, from which relative times count, nanoseconds since the epoch; None until it is known."""
+        """Time of the first packet, from which relative times count, in nanoseconds since the epoch; None until it is known."""
 
     @property
     def packets(self) -> int:
@@ -78,7 +78,7 @@ class RunView(Protocol):
 
     @property
     def evaluates_rules(self) -> bool:
-        """True when rules are evaluated; else findings are only those of the form of frames."""
+        """True when rules are evaluated; otherwise, findings are only about the form of frames."""
 
     @property
     def complete(self) -> bool:
@@ -86,7 +86,7 @@ class RunView(Protocol):
 
     @property
     def damaged(self) -> bool:
-        """True when an input is damaged or no capture."""
+        """True when an input is damaged or is not a capture."""
 
     @property
     def severities(self) -> Mapping[str, int]:
@@ -102,11 +102,11 @@ class RunView(Protocol):
 
 
 class RowSelection(Protocol):
-    """The filter of the rows, as an output sees it."""
+    """The filter of rows, as an output sees it."""
 
     @property
     def description(self) -> str:
-        """The end of a sentence about the rows that pass, as in: match the filter."""
+        """The end of a sentence about the rows that pass, such as "match the filter"."""
 
     @property
     def seen(self) -> Mapping[str, int]:
@@ -118,7 +118,7 @@ class RowSelection(Protocol):
 
 
 class RowFields(Protocol):
-    """Fields of rows that are no columns, as an output sees them."""
+    """Fields of rows that are not columns, as an output sees them."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -129,14 +129,14 @@ class RowFields(Protocol):
         """Types of the fields, by name."""
 
     def values(self, row: Any, endpoints: Mapping[str, tuple[str, str]]) -> list[Any] | None:
-        """Return the values of a row, None for a row of another kind."""
+        """Return the values of a row; None for a row of another kind."""
 
     def empty(self) -> list[str]:
         """Return a sentence for each computed field that had no value in any row."""
 
 
 class OutputOptions(msgspec.Struct, frozen=True):
-    """Options of an output. `width` in terminal cells; None: lines are never clipped."""
+    """Options of an output. `width` is in terminal cells; None: lines are never clipped."""
 
     kinds: tuple[str, ...]
     run: RunView
@@ -148,14 +148,14 @@ class OutputOptions(msgspec.Struct, frozen=True):
     encoding: str = "utf-8"
     quiet: bool = False
     readable: bool = True
-    """The packets can be read again by other commands."""
+    """True when other commands can read the packets again."""
     payload: str | None = None
     selection: RowSelection | None = None
     """The filter that selected the rows."""
     subject: str | None = None
-    """Kind of the one thing that the rows are about, as `follow` names it."""
+    """Kind of the single subject of the rows, as `follow` names it."""
     fields: RowFields | None = None
-    """Fields in the place of columns, and how to write them: csv, json, ndjson, None for text."""
+    """Fields instead of columns, and the format to write them in: csv, json, ndjson, None for text."""
     format: str | None = None
 
 
@@ -188,7 +188,7 @@ ENCODERS = {
 """Name of an encoded output -> "module:class" of its encoder."""
 
 CHECKSUM_COLUMNS = ("checksum_status", "checksum_stored", "checksum_computed")
-"""Columns of `checksum` where a cell holds one value."""
+"""Columns for `checksum` in outputs whose cells hold one value."""
 
 
 def output(name: str) -> Factory:
@@ -198,15 +198,15 @@ def output(name: str) -> Factory:
 
 
 def encoder(name: str, kinds: Sequence[str], names: Sequence[str] | None) -> RowEncoder:
-    """Return the encoder of an output for rows of these kinds and columns, None for all. Raises KeyError without one, or UsageError."""
+    """Return the encoder of an output for rows of these kinds and columns (None: all). Raises KeyError if it has none, or UsageError."""
     made: RowEncoder = load(ENCODERS[name])(kinds, names)
     return made
 
 
 def choose_columns(names: Sequence[str] | None, kinds: Sequence[str], *, flat: bool = False) -> dict[str, tuple[str, ...]]:
-    """Return the names of the columns of an output, by kind, in the order of `names`; in flat outputs `checksum` is three columns.
+    """Return the column names of an output by kind, in the order of `names`; in flat outputs `checksum` becomes three columns.
 
-    Raises UsageError when a name is unknown in all of the kinds, or a kind has none of the columns.
+    Raises UsageError when no kind has a column of some name, or a kind has none of the columns.
     """
     table = {kind: column_names(kind, flat=flat) for kind in kinds}
     if names is None:

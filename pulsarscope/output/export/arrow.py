@@ -48,7 +48,7 @@ def arrow_types() -> dict[str, pa.DataType]:
 
 
 def arrow_schema(kind: str, names: Sequence[str] | None = None) -> pa.Schema:
-    """Return the schema of a kind, with all flat columns or those named, and their texts as metadata `description`."""
+    """Return the schema of a kind, with all flat columns or the named ones, and their descriptions as metadata `description`."""
     import pyarrow as pa
 
     types = cell_types(kind)
@@ -59,18 +59,18 @@ def arrow_schema(kind: str, names: Sequence[str] | None = None) -> pa.Schema:
 
 
 class RecordBatches:
-    """A converter of rows of one kind to record batches, with all flat columns or those named."""
+    """A converter of rows of one kind to record batches, with all flat columns or the named ones."""
 
     def __init__(self, kind: str, names: Sequence[str] | None = None) -> None:
         self.schema = arrow_schema(kind, names)
         types = cell_types(kind)
         self._kind = kind
-        # Kept: pyarrow makes a new object of a name or type at each access.
+        # Cached, because pyarrow makes a new object for a name or type at each access.
         self._names = self.schema.names
         self._types = [(types[field.name], field.type) for field in self.schema]
 
     def batch(self, rows: Sequence[Any]) -> pa.RecordBatch:
-        """Return rows, or `EntryMessages` among them, as one batch."""
+        """Return rows, which may include `EntryMessages`, as one batch."""
         import pyarrow as pa
 
         native, _ = load_native()
@@ -85,10 +85,10 @@ class RecordBatches:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def of_ordered(self, ordered: Any, rows: Sequence[Any]) -> pa.RecordBatch:
-        """Return the rows of the kind in ordered rows (`model.ordered_rows`), and behind these.
+        """Return the rows of the kind in ordered rows (`model.ordered_rows`) and after them.
 
-        `rows`: those of the kind that are not in columns, among the ordered rows and behind them. No array is made of objects: pyarrow
-        would import pandas for that.
+        `rows`: the rows of the kind that are not in columns, among the ordered rows and after them. No array is made from objects, because
+        pyarrow would import pandas for that.
         """
         import pyarrow as pa
 
@@ -103,7 +103,7 @@ class RecordBatches:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _messages(self, rows: Sequence[Any]) -> list[pa.Array[Any]]:
-        """Return the columns of messages, of which those of an entry share most values."""
+        """Return the columns of messages; those of one entry share most values."""
         entries = [row if type(row) is EntryMessages else EntryMessages(row, 1, {}) for row in rows]
         counts = [entry.count for entry in entries]
         own = {name for entry in entries for name in entry.columns}
@@ -120,9 +120,9 @@ class RecordBatches:
 def _from_buffers(
     arrow_type: pa.DataType, count: int, absent: int, buffers: Sequence[bytes | None], items: tuple[int, int, Sequence[bytes | None]] | None
 ) -> pa.Array[Any]:
-    """Return a column of the buffers that the compiled reader has made; there are none where all values are absent.
+    """Return a column from buffers of the compiled reader, which are missing if all values are absent.
 
-    `items`: those of lists, as (count, absent, buffers).
+    `items`: the items of lists, as (count, absent, buffers).
     """
     import pyarrow as pa
 
@@ -159,7 +159,7 @@ def _array(values: Sequence[Any], kind_type: str, arrow_type: pa.DataType, count
 
 
 def table(kind: str, rows: Iterable[Any]) -> pa.Table:
-    """Return all rows of one kind, or `EntryMessages` among them, as a table. Raises UsageError when pyarrow is missing."""
+    """Return all rows of one kind, which may include `EntryMessages`, as a table. Raises UsageError when pyarrow is missing."""
     require_pyarrow()
     import pyarrow as pa
 
@@ -179,7 +179,7 @@ def with_timestamps(kind: str, rows: pa.Table) -> pa.Table:
 
 
 def stream(kind: str, rows: Iterable[Any]) -> pa.RecordBatchReader:
-    """Return the rows of one kind as batches that are made when they are asked for. Raises UsageError when pyarrow is missing."""
+    """Return the rows of one kind as batches that are made on demand. Raises UsageError when pyarrow is missing."""
     require_pyarrow()
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Rows as columns of single values, for CSV and Arrow: `checksum` is three columns, a json column a string of compact JSON."""
+"""Rows as columns of scalars, for CSV and Arrow: `checksum` becomes three columns, a json column a string of compact JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 
 
 def cell_types(kind: str) -> dict[str, str]:
-    """Return the type of each flat column of a kind, in order: one of `records.Column`, but checksum."""
+    """Return the type of each flat column of a kind, in order: any type of `records.Column` except checksum."""
     types = {}
     for column in columns(kind):
         if column.type == "checksum":
@@ -29,7 +29,7 @@ def cell_types(kind: str) -> dict[str, str]:
 
 def cells(rows: Sequence[Row], names: Sequence[str]) -> list[Sequence[Any]]:
     """Return the values of flat columns in rows of one kind."""
-    # All columns at once: that takes half the time of an access for each row and column. A row may have more fields, or fewer columns.
+    # Reading all columns of a row at once takes half the time of single accesses. A row may have more fields, or fewer columns.
     fields = type(rows[0]).__struct_fields__ if rows else ()
     table = dict(zip(fields, zip(*map(msgspec.structs.astuple, rows), strict=False), strict=False))
     return [_part(table, name) if name in _PARTS else table.get(name, ()) for name in names]

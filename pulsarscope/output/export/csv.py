@@ -15,17 +15,17 @@ from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns
 
 FORMULA_STARTS = frozenset("=+-@\t\r")
-"""First characters of formulas, which spreadsheets run; a leading apostrophe keeps a cell text (OWASP, CSV injection)."""
+"""First characters of formulas, which spreadsheets evaluate. A leading apostrophe makes the cell a text (OWASP, CSV injection)."""
 
 _QUOTED = '",\r\n'
-"""Characters of cells that need quotes."""
+"""Characters for which a cell needs quotes."""
 
 _UNSAFE_PARTS = ('"', ",", *(f" {start}" for start in FORMULA_STARTS))
-"""Parts of texts that change as cells: printable texts without any of these, with a space before each text, do not."""
+"""Parts of texts that need a change in a cell. Texts that are printable and have none of these, each after a space, stay as they are."""
 
 
 class CsvLines:
-    """An encoder of rows of one kind to CSV, column by column: ten cells of a column take the time of one alone."""
+    """An encoder of rows of one kind to CSV, column by column: ten cells of a column take as long as a single cell on its own."""
 
     def __init__(self, kinds: Sequence[str], names: Sequence[str] | None) -> None:
         if len(kinds) != 1:
@@ -48,7 +48,7 @@ class CsvLines:
         return [_ended([line]) for line in self._lines(rows)] if rows else []
 
     def ordered(self, ordered: Any, following: Sequence[Any], encode: Callable[[list[Any]], bytes]) -> bytes:
-        """Encode ordered rows, and those behind them, with all columns, those of Python by `encode` (see `ColumnEncoder`)."""
+        """Encode ordered rows and the rows after them, with all columns; `encode` encodes the Python rows (see `ColumnEncoder`)."""
         lines: bytes = ordered.csv(encode, _cell)
         return lines + encode([*following]) if following else lines
 
@@ -109,7 +109,7 @@ def _ended(lines: list[str]) -> bytes:
 
 
 def _safe(texts: list[str]) -> list[str]:
-    """Return the cells of texts, such that they neither run as a formula nor act on a terminal."""
+    """Return the cells of texts, made safe: none runs as a formula or controls a terminal."""
     different = set(texts)
     joined = " " + " ".join(different)
     if joined.isprintable() and not any(mark in joined for mark in _UNSAFE_PARTS):
@@ -124,7 +124,7 @@ def _cell(text: str | None) -> bytes:
 
 
 def safe_text(text: str) -> str:
-    """Return the text, such that it neither runs as a formula nor acts on a terminal, without quotes."""
+    """Return the text without quotes, made safe: it neither runs as a formula nor controls a terminal."""
     if not text.isprintable():
         text = show_controls(text)
     return f"'{text}" if text[:1] in FORMULA_STARTS else text

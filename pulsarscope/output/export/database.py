@@ -14,10 +14,10 @@ from pulsarscope.model.records import ROWS, EntryMessages, count_rows
 from pulsarscope.output.export.arrow import BATCH_ROWS, RecordBatches, require_pyarrow
 
 MEMORY_LIMIT = "512MB"
-"""Memory of the database; what is beyond goes to its folder."""
+"""Memory limit of the database; data beyond it goes to its folder."""
 
 FETCHED_ROWS = 10_000
-"""Rows of a result that are held at once."""
+"""Rows of a result held in memory at a time."""
 
 Result = TypeVar("Result")
 
@@ -60,7 +60,7 @@ class RecordDatabase:
             raise UsageError(_message_of(error)) from None
 
     def add(self, rows: Sequence[Any]) -> None:
-        """Take rows, or `EntryMessages` among them."""
+        """Take rows, which may include `EntryMessages`."""
         for row in rows:
             self._waiting[row.kind].append(row)
         for kind, waiting in self._waiting.items():
@@ -81,11 +81,11 @@ class RecordDatabase:
         try:
             while rows := self._answer(lambda: result.fetchmany(FETCHED_ROWS)):
                 yield from rows
-        except self._error as error:  # a cast that some row does not allow
+        except self._error as error:  # such as a cast that fails for some row
             raise UsageError(_message_of(error)) from None
 
     def _answer(self, ask: Callable[[], Result]) -> Result:
-        """Let the database answer in a thread, so that a signal ends its work; else it would ignore the signal, or report an error."""
+        """Let the database answer in a thread, so that a signal ends its work. Otherwise it would ignore the signal or report an error."""
         with ThreadPoolExecutor(1) as thread:
             answer = thread.submit(ask)
             try:
@@ -106,7 +106,7 @@ class RecordDatabase:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of a result in a type that JSON has, or that text shows: times of the database become ISO 8601."""
+    """Return a value of a result as a type of JSON or a text; times of the database become ISO 8601."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -18,10 +18,10 @@ class EntriesOutput:
         del options
         self._sink = sink
         self._entry: list[JourneyRow] = []
-        """Rows of the latest entry: those of the next batch may belong to it."""
+        """Rows of the latest entry; the next batch may bring more of them."""
 
     def encode(self, entry: Sequence[JourneyRow]) -> bytes:
-        """Return the entry as it is written."""
+        """Return the encoded entry."""
         raise NotImplementedError
 
     def write(self, rows: list[Any]) -> None:
@@ -39,5 +39,5 @@ class EntriesOutput:
 
 
 def entry_name(row: JourneyRow) -> tuple[Any, ...]:
-    """Return what the rows of one entry have in common, and no others."""
+    """Return a key that all rows of one entry share, and no other row has."""
     return row.source, row.topic, row.ledger, row.entry, row.send_frame

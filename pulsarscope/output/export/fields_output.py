@@ -25,7 +25,7 @@ DURATIONS = frozenset({"duration", "nanoseconds"})
 
 
 class FieldsOutput:
-    """The output `fields`. Durations are nanoseconds but in text, times ISO 8601, bytes base64 (hex in text)."""
+    """The output `fields`. Times are ISO 8601. Durations are nanoseconds and bytes base64, except in text, where bytes are hex."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         """Write to the sink. Raises UsageError for Parquet, whose columns have one type."""

@@ -1,4 +1,4 @@
-"""A diagnosis as JUnit XML, in the form that Ant and Maven gave it: CI systems show it among the tests."""
+"""A diagnosis as JUnit XML, in the form used by Ant and Maven. CI systems show it among the tests."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def junit_bytes(groups: Sequence[ReportRecord], name: str, failing: Sequence[str], not_judged: Sequence[ReportRecord]) -> bytes:
-    """Return a suite with a case for each kind of finding, and for each part that was not judged; one that passes when there are none.
+    """Return a suite with a case for each kind of finding and each part that was not judged, or one passing case if there are none.
 
     Args:
         groups: `Diagnosis.records`.
         name: name of the suite.
-        failing: severities of findings that fail; others pass, and have their text as output.
-        not_judged: what the diagnosis says nothing about, with code and text: cases that are skipped.
+        failing: severities of findings that fail; others pass, with their text as output.
+        not_judged: what the diagnosis could not judge, with code and text; these cases are skipped.
     """
     failures = sum(group["severity"] in failing for group in groups)
     total = max(len(groups), 1) + len(not_judged)
@@ -50,5 +50,5 @@ def _case(suite: ET.Element, name: str) -> ET.Element:
 
 
 def _clean(text: str) -> str:
-    """Return a text with what XML cannot hold, or acts on a terminal, as escapes."""
+    """Return a text with escapes for characters that XML cannot hold or that control a terminal."""
     return show_controls(_NOT_IN_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text))

@@ -1,4 +1,4 @@
-"""NDJSON: one object a line, in UTF-8. Absent values are left out."""
+"""NDJSON: one object per line, in UTF-8. Absent values are left out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LinesOutput:
 
 
 class _TimeColumns(dict[str, tuple[str, ...]]):
-    """Columns with times, besides `time` itself, by record kind. Those of all kinds take 5 ms of a start, and few runs have all."""
+    """Columns with times other than `time`, by record kind, made on use: all kinds would take 5 ms at the start, and few runs have all."""
 
     def __missing__(self, kind: str) -> tuple[str, ...]:
         names = self[kind] = tuple(column.name for column in columns(kind) if column.type == "time" and column.name != "time")
@@ -60,7 +60,7 @@ TEXTS_MAX = 4096
 """Times whose text is cached: the messages of a batch share them."""
 
 _AS_JSON = frozenset({"properties", "value", "ordering_key"})
-"""Columns of messages that are neither texts nor numbers, nor times."""
+"""Columns of messages that are not texts, numbers or times."""
 
 
 class _TimeTexts(dict[int | None, str | None]):
@@ -93,7 +93,7 @@ class JsonLines:
         self._subset_times = {kind: subset.times for kind, subset in self._subsets.items()}
 
     def encode(self, rows: list[Any]) -> bytes:
-        """Return the lines of rows, or `EntryMessages` among them, with line ends. The times in the rows become text."""
+        """Return the lines, with their ends, of rows that may include `EntryMessages`. The times in the rows become text."""
         if self._has_entries(rows):
             parts = groupby(rows, lambda row: type(row) is EntryMessages)
             return b"".join([self._entries(part) if together else self.encode([*part]) for together, part in parts])
@@ -110,7 +110,7 @@ class JsonLines:
         return self.encode(rows)  # JSON text has no raw line end
 
     def ordered(self, ordered: Any, following: Sequence[Any], encode: Callable[[list[Any]], bytes]) -> Iterator[bytes]:
-        """Encode ordered rows, and those behind them, with all columns, those of Python by `encode` (see `ColumnEncoder`), in parts."""
+        """Encode ordered rows and the rows after them in parts, with all columns; `encode` takes the Python rows (see `ColumnEncoder`)."""
         messages, place = self._message_lines if self._together else None, 0
         while place < len(ordered):
             lines, place = ordered.ndjson(encode, messages, place)
@@ -141,7 +141,7 @@ class JsonLines:
             self._write_columns(rows, TIME_COLUMNS)
 
     def _write_columns(self, rows: list[Any], names: Mapping[str, tuple[str, ...]]) -> None:
-        """Write the times in these columns, by kind, as text. Column by column, because most rows have none in most columns."""
+        """Turn the times in these columns into text, by kind. Work column by column, because most rows have no time in most columns."""
         types: set[Any] = set(map(type, rows))
         for row_class in types:
             of_class = [row for row in rows if type(row) is row_class] if len(types) > 1 and names[row_class.kind] else rows
@@ -154,7 +154,7 @@ class JsonLines:
         return self._together and EntryMessages in set(map(type, rows))
 
     def _entries(self, entries: Iterable[EntryMessages]) -> bytes:
-        """Return the lines of the messages of entries, of which the compiled reader makes one after the other."""
+        """Return the lines of the messages of entries; the compiled reader makes them entry by entry."""
         lines: bytes = self._message_lines.lines([(entry.shared, entry.count, entry.columns) for entry in entries])
         return lines
 
@@ -165,7 +165,7 @@ class JsonLines:
         return native.MessageLines(MessageRow.kind, MessageRow.__struct_fields__, times, self._own_json, self._json, astuple)
 
     def _own_json(self, name: str, values: Sequence[Any]) -> Iterable[Any]:
-        """Return the values of a column of messages as the compiled reader takes them: texts, numbers, and JSON in bytes."""
+        """Return the values of a column of messages in the form for the compiled reader: texts, numbers, and JSON in bytes."""
         if name in TIME_COLUMNS[MessageRow.kind]:
             return [None if text is None else b'"%s"' % text.encode() for text in map(self._texts.__getitem__, values)]
         if name not in _AS_JSON:
@@ -179,7 +179,7 @@ class JsonLines:
         return escape_json(self._encode([value]))[:-1]
 
     def _subset(self, rows: list[Any]) -> list[Any]:
-        """Return rows of the chosen columns; rows that have only these already are taken as they are."""
+        """Return rows of the chosen columns; rows that already have only these stay as they are."""
         subsets = self._subsets
         types = {subset.type for subset in subsets.values()}
         if not types.issuperset(map(type, rows)):

@@ -1,4 +1,4 @@
-"""OTLP: journeys as spans of OpenTelemetry, one JSON object (TracesData) a line, as its file exporter writes them.
+"""OTLP: journeys as spans of OpenTelemetry, one JSON object (TracesData) per line, as its file exporter writes them.
 
 The JSON of the OpenTelemetry protocol 1.5: ids are hex digits, 64-bit numbers text. Attributes are named by the semantic conventions of
 `SCHEMA`. A message that names its trace is in that trace, below the span in which it was sent; all other ids are made of frames and times,
@@ -47,7 +47,7 @@ def _line(entry: Sequence[JourneyRow]) -> dict[str, Any]:
 
 
 def _spans(entry: Sequence[JourneyRow]) -> Iterator[dict[str, Any]]:
-    """Yield the spans of one entry: its publish and its writes once, each message's deliveries and processing by subscription."""
+    """Yield the spans of one entry: its publish and writes once, the delivery and processing of each message by subscription."""
     first = entry[0]
     messages = {row.batch_index: row for row in reversed(entry)}
     contexts = {index: context for index, row in sorted(messages.items(), key=lambda item: item[0] or 0) if (context := _context(row))}
@@ -89,7 +89,7 @@ def _stores(row: JourneyRow, trace: str, published: Context | None) -> Iterator[
 
 
 def _received(row: JourneyRow, sent: Context | None, published: Context | None, trace: str) -> Iterator[dict[str, Any]]:
-    """Yield the delivery to a subscription, from the SEND on, and the time that its consumer took, up to the ACK."""
+    """Yield the delivery to a subscription, starting at the SEND, and the processing by its consumer, ending at the ACK."""
     begin, end = row.delivery_time or 0, row.ack_time
     trace = sent[0] if sent is not None else trace
     parent = published[1] if published is not None and published[0] == trace else sent[1] if sent is not None else None
@@ -112,7 +112,7 @@ def _received(row: JourneyRow, sent: Context | None, published: Context | None, 
 
 
 def _context(row: JourneyRow) -> Context | None:
-    """Return the span in which a message was sent, if its trace is one of OpenTelemetry's form."""
+    """Return the span in which a message was sent, if its trace has OpenTelemetry's form."""
     if row.trace_id is None or row.span_id is None or not _TRACE_ID.fullmatch(row.trace_id):
         return None
     return row.trace_id, row.span_id

@@ -28,10 +28,10 @@ UNIQUE_COLUMNS = frozenset(
 """Columns whose values, like times, rarely repeat."""
 
 ROW_GROUP_BYTES = 2 << 20
-"""Bytes of Arrow columns at which a row group ends, too: long rows would fill the memory."""
+"""Bytes of Arrow columns at which a row group also ends: long rows would otherwise fill the memory."""
 
 PENDING_BATCHES_MAX = 64
-"""Pending batches before they are joined: a batch of a few rows takes as much memory as one of a hundred."""
+"""Number of pending batches at which they are joined: a batch of a few rows takes as much memory as one of a hundred."""
 
 
 KINDS_IN_COLUMNS = frozenset({FrameRow.kind, ExchangeRow.kind, MessageRow.kind})
@@ -54,7 +54,7 @@ class BatchesByKind:
         return {kind: self.by_kind[kind].batch(kind_rows) for kind, kind_rows in by_kind.items()}
 
     def ordered(self, ordered: Any, following: Sequence[Any], encode: Any) -> dict[str, pa.RecordBatch]:  # noqa: ARG002 - of lines
-        """Encode ordered rows, and those behind them, with all columns (see `ColumnEncoder`)."""
+        """Encode ordered rows and the rows after them, with all columns (see `ColumnEncoder`)."""
         by_kind: dict[str, list[Any]] = {}
         for row in (*ordered.others(), *following):
             by_kind.setdefault(row.kind, []).append(row)
@@ -64,7 +64,7 @@ class BatchesByKind:
 
 
 class _SinkFile:
-    """The file of a sink for pyarrow, which ends a file when its writer is collected: of an abandoned sink, that is ignored."""
+    """The file of a sink, for pyarrow. pyarrow ends a file when its writer is garbage-collected; for an abandoned sink that is ignored."""
 
     closed = False
 
@@ -83,7 +83,7 @@ class _SinkFile:
 
 
 class ParquetFile:
-    """A Parquet file; its row groups are made of the batches of the run."""
+    """A Parquet file, whose row groups are made from the batches of the run."""
 
     def __init__(self, kind: str, schema: pa.Schema, sink: Sink) -> None:
         from pyarrow.parquet import ParquetWriter
@@ -127,13 +127,13 @@ class ParquetFile:
 
 
 def _repeating(kind: str, names: tuple[str, ...]) -> list[str]:
-    """Return the columns whose values repeat: a dictionary of the others takes time, and makes the file larger."""
+    """Return the columns whose values repeat. For the others, a dictionary takes time and makes the file larger."""
     types = cell_types(kind)
     return [name for name in names if name not in UNIQUE_COLUMNS and types.get(name) in {"string", "int64", "bool", "strings"}]
 
 
 def _use_system_memory() -> None:
-    """Make Arrow use malloc. Its own allocator returns pages and takes them anew for each row group: 30 MiB and a tenth of the time."""
+    """Make Arrow use malloc. Its own allocator returns and requests pages for each row group: 30 MiB and a tenth of the time."""
     import pyarrow as pa
 
     pa.set_memory_pool(pa.system_memory_pool())

@@ -14,16 +14,16 @@ from pulsarscope.output.export.sink import Sink, write_errors
 from pulsarscope.output.registry import OutputOptions, column_names, encoder
 
 INDEX = "index.ndjson"
-"""The messages as NDJSON, with the name of the file of each."""
+"""The messages as NDJSON, each with the name of its file."""
 
 _END = b"}\n"
 
 
 class PayloadFiles:
-    """The output `payload_files`, of message rows whose payloads are base64. A file is named by its message: packet, sub, batch index."""
+    """The output `payload_files`, for message rows whose payloads are base64. A message names its file: packet, sub, batch index."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
-        """Write into the folder of the sink. Raises UsageError when it has files."""
+        """Write into the folder of the sink. Raises UsageError when it is not empty."""
         self._folder = Path(sink.name)
         if any(self._folder.iterdir()):
             raise UsageError(f"{sink.name} is not empty: name a new folder with --export")
@@ -49,7 +49,7 @@ class PayloadFiles:
 
 
 def _suffix(content: bytes) -> str:
-    """Return the suffix for a payload: of JSON, of text, or of anything else."""
+    """Return the file suffix for a payload: JSON, text, or other."""
     try:
         text = content.decode()
     except UnicodeDecodeError:

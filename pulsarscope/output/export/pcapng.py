@@ -18,7 +18,7 @@ _STATISTICS_RECEIVED, _STATISTICS_DROPPED = 4, 5
 _COMMENT, _APPLICATION, _IF_NAME, _IF_TIME_RESOLUTION, _IF_TIME_OFFSET = 1, 4, 2, 9, 14
 
 _PACKET_BYTES = 32
-"""Length of the block of a packet without its bytes and options."""
+"""Length of a packet block without packet bytes and options."""
 
 _PADDING = b"", bytes(3), bytes(2), bytes(1)
 """Zeros up to a multiple of four bytes, by the remainder of a length."""
@@ -44,7 +44,7 @@ class HeldPackets(Protocol):
 
     @property
     def interface(self) -> Any:
-        """Return the interface of all of them (`capture.CaptureInterface`)."""
+        """Return their common interface (`capture.CaptureInterface`)."""
 
     @property
     def compiled(self) -> Any:
@@ -67,14 +67,14 @@ class PcapngWriter:
     def packet(
         self, data: bytes, *, time: int, wire_bytes: int, link_type: int, snaplen: int = 0, interface: str = "", comment: str = ""
     ) -> None:
-        """Write one packet (§4.3), captured at `time` in ns, of `wire_bytes` before it was cut. Raises OutputError when it cannot.
+        """Write one packet (§4.3), captured at `time` in ns, with `wire_bytes` before it was cut. Raises OutputError on failure.
 
         Link type (as registered for pcap), `snaplen` (0: not cut) and name identify the interface. A very long comment is cut.
         """
         self._sink.write(self._packet((link_type, snaplen, interface), time, wire_bytes, data, comment))
 
     def packets(self, packets: list[tuple[Any, list[str]]], copied: HeldPackets | None = None) -> None:
-        """Write packets (`capture.PacketRecord`), each with the lines of its comment, as `packet` does, and others between them."""
+        """Write packets (`capture.PacketRecord`) as `packet` does, each with the lines of its comment, merged with the `copied` ones."""
         interface: Any = None
         compiled: Any = None
         if copied is not None:
@@ -92,7 +92,7 @@ class PcapngWriter:
             self._sink.write(self._packet(interface, time, wire_bytes, data, "\n".join(lines)))
 
     def _packet(self, interface: tuple[int, int, str], time: int, wire_bytes: int, data: bytes, comment: str) -> bytes:
-        """Return the block of a packet, when its interface is described."""
+        """Return the block of a packet whose interface has been described."""
         early = time < 0
         ticks = time - _BEFORE_1970_SECONDS * SECOND if early else time
         return packet_block(self._interface((*interface, early)), ticks, wire_bytes, data, comment)
@@ -102,7 +102,7 @@ class PcapngWriter:
         self._sink.write(self._section)
 
     def _interface(self, key: tuple[int, int, str, bool]) -> int:
-        """Return the number of an interface; describe a new one, in a new section when this one has as many as readers accept."""
+        """Return the number of an interface. Describe a new interface first, in a new section if this one has as many as readers accept."""
         if (known := self._interfaces.get(key)) is not None:
             return known
         if len(self._interfaces) >= PCAPNG_INTERFACES_MAX:
@@ -120,7 +120,7 @@ def section_block(application: str, comment: str = "") -> bytes:
 
 
 def interface_block(link_type: int, snaplen: int, name: str, *, before_1970: bool = False) -> bytes:
-    """Return the description of the next interface of a section (§4.2), whose times are nanoseconds."""
+    """Return the block that describes the next interface of a section (§4.2), with times in nanoseconds."""
     options = [(_IF_TIME_RESOLUTION, b"\x09")]
     if name:
         options.insert(0, (_IF_NAME, _text(name)))
@@ -130,7 +130,7 @@ def interface_block(link_type: int, snaplen: int, name: str, *, before_1970: boo
 
 
 def packet_block(interface: int, time: int, wire_bytes: int, data: bytes, comment: str = "") -> bytes:
-    """Return a packet (§4.3) at a time of its interface's clock; `wire_bytes` is its length before the capture cut it."""
+    """Return the block of a packet (§4.3); `time` is by the clock of its interface, `wire_bytes` its length before the capture cut it."""
     options = _options((_COMMENT, _text(comment))) if comment else b""
     size = len(data)
     padding = _PADDING[size & 3]
@@ -140,12 +140,12 @@ def packet_block(interface: int, time: int, wire_bytes: int, data: bytes, commen
 
 
 def secrets_block(key_log: bytes) -> bytes:
-    """Return lines of a TLS key log (§4.7)."""
+    """Return the block with lines of a TLS key log (§4.7)."""
     return _block(_SECRETS, _head(_TLS_KEY_LOG, len(key_log)) + _padded(key_log))
 
 
 def statistics_block(interface: int, time: int, received: int, dropped: int) -> bytes:
-    """Return the numbers of packets that an interface received and that the capture dropped (§4.6) until `time`, nanoseconds."""
+    """Return the numbers of packets received by an interface and dropped by the capture (§4.6) until `time`, in nanoseconds."""
     counts = ((_STATISTICS_RECEIVED, received), (_STATISTICS_DROPPED, dropped))
     options = _options(*((code, count.to_bytes(8, "little")) for code, count in counts))
     return _block(_STATISTICS, _statistics(interface, time >> 32, time & 0xFFFF_FFFF) + options)

@@ -1,8 +1,8 @@
-"""Perfetto: journeys as slices on the tracks of producers, bookies and consumers, with arrows from each publish to what follows of it.
+"""Perfetto: journeys as slices on the tracks of producers, bookies and consumers, with arrows from each publish to what follows from it.
 
-The trace is Perfetto's protobuf `Trace` (https://perfetto.dev/docs/reference/trace-packet-proto): packets with the descriptions of tracks,
-and with the begins and ends of slices. Slices of one track must lie within each other; where they overlap, they are on several tracks of
-one name, which its viewer shows as one.
+The trace is Perfetto's protobuf `Trace` (https://perfetto.dev/docs/reference/trace-packet-proto): packets that describe tracks, and
+packets that begin and end slices. Slices of one track must be nested. Slices that overlap are on several tracks of the same name, which the
+viewer shows as one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PerfettoOutput(EntriesOutput):
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         super().__init__(sink, options)
         self._lanes: dict[tuple[str, int], list[int]] = {}
-        """Ends of the latest slices of the tracks of one name and parent, one for each track."""
+        """End of the latest slice of each track, by the name and parent of the tracks."""
 
     def encode(self, entry: Sequence[JourneyRow]) -> bytes:
         """Return the packets of an entry (see `EntriesOutput`)."""
@@ -70,7 +70,7 @@ class PerfettoOutput(EntriesOutput):
             yield _Slice(track, f"store {row.ledger}:{row.entry}", start, end, {"frame": write["frame"], "topic": row.topic})
 
     def _deliveries(self, entry: Sequence[JourneyRow], packets: list[bytes]) -> Iterator[_Slice]:
-        """Yield each delivery of the entry once, up to the last ACK of a message of it; one that is not acknowledged takes no time."""
+        """Yield each delivery of the entry once. It ends at the last ACK of one of its messages; without an ACK, its duration is 0."""
         ends: dict[str, int] = {}
         found: dict[str, tuple[JourneyRow, dict[str, Any]]] = {}
         for row in entry:
@@ -87,11 +87,11 @@ class PerfettoOutput(EntriesOutput):
             yield _Slice(track, f"deliver {row.ledger}:{row.entry}", delivery["time"], ends[frame], about)
 
     def _connection(self, name: str, packets: list[bytes]) -> int:
-        """Return the track of a connection, on which those of its producers and consumers are."""
+        """Return the track of a connection, the parent of the tracks of its producers and consumers."""
         return self._track(f"connection {name}", 0, 0, 0, packets)
 
     def _track(self, name: str, parent: int, start: int, end: int, packets: list[bytes]) -> int:
-        """Return the first of the tracks of a name that is free from `start` on, taken until `end` now."""
+        """Return the first track of this name that is free from `start` on, and mark it as taken until `end`."""
         lanes = self._lanes.get((name, parent))
         if lanes is None:
             lanes = []

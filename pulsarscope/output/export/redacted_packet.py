@@ -1,4 +1,4 @@
-"""Packets made anew from what is known of a TCP segment: nothing of the old packet is copied but numbers and flags.
+"""Packets built anew for TCP segments: only numbers and flags of the old packet are copied.
 
 IPv4: RFC 791; IPv6: RFC 8200; TCP: RFC 9293 section 3.1.
 """
@@ -22,14 +22,14 @@ _TIME_TO_LIVE = 64
 _PROTOCOL_TCP = 6
 
 _OPTIONS = {2: {4}, 3: {3}, 4: {2}, 5: {10, 18, 26, 34}, 8: {10}}
-"""Sizes of maximum segment size, window scale, SACK permitted, SACK, timestamps (RFC 9293, 7323, 2018); in others there may be secrets."""
+"""Sizes of maximum segment size, window scale, SACK permitted, SACK, timestamps (RFC 9293, 7323, 2018). Others may hold secrets."""
 
 
 class SegmentHead(NamedTuple):
     """The numbers of a TCP segment and of the IP header before it."""
 
     key: bytes
-    """Flow key: source and destination address, and their ports."""
+    """Flow key: source and destination addresses and ports."""
     sequence: int
     acknowledgment: int
     flags: int
@@ -51,7 +51,7 @@ def redacted_packet(head: SegmentHead, payload: bytes, names: MaskedNames) -> tu
 
 
 def plain_packet(head: SegmentHead, payload: bytes) -> bytes:
-    """Return a packet of link type `LINK_TYPE_RAW` with a payload, as it is."""
+    """Return a packet of link type `LINK_TYPE_RAW` with a payload, without masking."""
     width = (len(head.key) - 4) // 2
     return _packet(head, payload, head.key[: 2 * width], head.options)[0]
 
@@ -74,7 +74,7 @@ def _packet(head: SegmentHead, payload: bytes, addresses: bytes, options: bytes)
 
 
 def _known_options(options: bytes) -> bytes:
-    """Return TCP options with no-operations in the place of unknown ones."""
+    """Return TCP options with unknown ones replaced by no-operations."""
     out = bytearray(b"\1" * len(options))
     position = 0
     while position < len(options):

@@ -25,8 +25,8 @@ def sarif_bytes(groups: Sequence[ReportRecord], files: Sequence[str], version: s
     Args:
         groups: `Diagnosis.records`.
         files: paths of the captures, in their order.
-        version: that of pulsarscope.
-        not_judged: what the diagnosis says nothing about, with code and text.
+        version: version of pulsarscope.
+        not_judged: what the diagnosis could not judge, with code and text.
     """
     codes = list(dict.fromkeys(str(group["code"]) for group in groups))
     by_code = {str(group["code"]): group for group in reversed(groups)}

@@ -16,13 +16,13 @@ from pulsarscope.output.export.csv import safe_text
 from pulsarscope.output.export.times import IsoTimes
 
 TIMES = frozenset({"start", "end", "time", "first", "last", "oldest_since", "last_delivery", "last_flow", "last_ack"})
-"""Keys whose values are times, which are written as in records."""
+"""Keys whose values are times, written as in records."""
 
 
 def report_bytes(sections: Mapping[str, Sequence[ReportRecord]], output_format: str, *, single: frozenset[str] = frozenset()) -> bytes:
     """Return the sections of a report: in JSON one object of lists, in NDJSON a line for each record, with its section.
 
-    A `single` section has one record, which is no list in JSON. Raises UsageError for several sections of CSV.
+    The record of a `single` section is an object instead of a list in JSON. Raises UsageError for several sections as CSV.
     """
     written = {name: [_with_times(record) for record in records] for name, records in sections.items()}
     if output_format == "json":
@@ -37,7 +37,7 @@ def report_bytes(sections: Mapping[str, Sequence[ReportRecord]], output_format: 
 
 
 def _with_times(record: ReportRecord) -> ReportRecord:
-    """Return a record with its times as text, also those of objects in it."""
+    """Return a record with its times as text, including times in nested objects."""
     text = IsoTimes().text
     converted: ReportRecord = {}
     for key, value in record.items():
@@ -51,7 +51,7 @@ def _with_times(record: ReportRecord) -> ReportRecord:
 
 
 def _present(record: ReportRecord) -> ReportRecord:
-    """Return a record without absent values, which NDJSON omits as in rows."""
+    """Return a record without absent values: NDJSON omits them as in rows."""
     return {key: value for key, value in record.items() if value is not None}
 
 
@@ -66,7 +66,7 @@ def _csv(records: Sequence[ReportRecord]) -> bytes:
 
 
 def csv_cell(value: Any) -> Any:
-    """Return a value as a cell of CSV: no formula, objects and lists as JSON."""
+    """Return a value as a cell of CSV: objects and lists become JSON, and a formula becomes a text."""
     if isinstance(value, str):
         return safe_text(value)
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The places of results: standard output, a file that takes its name once it is complete, or a folder of such files."""
+"""Destinations of results: standard output, a file that gets its name when it is complete, or a folder of such files."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from pulsarscope.model.errors import OutputError, UsageError, output_error
 STANDARD_OUTPUT = "standard output"
 
 PARTIAL = ".partial"
-"""Suffix of the name of a file until it is complete, behind a random part: runs with one output never meet."""
+"""Suffix of the name of an incomplete file, after a random part, so that runs with the same output never collide."""
 
 GZIP_LEVEL = 6
-"""Level of gzip's own program."""
+"""Default level of the program gzip."""
 
 NOT_WRITTEN = frozenset({".bz2", ".lz4", ".xz"})
-"""Suffixes of what is read, but not written."""
+"""Suffixes of compressed files that are read, but not written."""
 
 FileIdentity = tuple[int, int]
 """Device and inode of a file."""
 
 
 def identity(path: str | int) -> FileIdentity | None:
-    """Return the identity of the file at a path, links followed, or of an open one; None when there is none."""
+    """Return the identity of the file at a path (following links) or of an open file; None if there is no file."""
     with suppress(OSError, ValueError):  # a NUL in the path is a ValueError
-        # As it is opened, without a last slash; but "" is no file, of which Path makes the current folder.
-        status = os.stat(Path(path) if isinstance(path, str) and path else path)  # noqa: PTH116 - of a descriptor, too
+        # Path removes a trailing slash, as when the file is opened. It would turn "" into the current folder, although "" is no file.
+        status = os.stat(Path(path) if isinstance(path, str) and path else path)  # noqa: PTH116 - may be a descriptor
         return status.st_dev, status.st_ino
     return None
 
@@ -52,11 +52,11 @@ def _closed(name: str) -> OutputError:
 
 
 class ClosedStandardOutput(io.TextIOBase):
-    """Stands where Python has no standard output: what is written raises OutputError, and is not lost without a word."""
+    """Replaces a missing standard output: a write raises OutputError instead of being lost silently."""
 
     @property
     def buffer(self) -> NoReturn:
-        """Raise OutputError: bytes cannot be written, either."""
+        """Raise OutputError: bytes cannot be written either."""
         raise _closed(STANDARD_OUTPUT)
 
     def write(self, _text: str, /) -> NoReturn:
@@ -73,10 +73,10 @@ class Sink:
         self.directory = directory
 
     def write(self, data: bytes) -> None:
-        """Write all of `data`. Raises OutputError when it cannot be written; BrokenPipeError when the reader has gone."""
+        """Write all of `data`. Raises OutputError on failure, BrokenPipeError when the reader has gone."""
         try:
             self.file.write(data)
-        except OSError:  # the context takes longer than most writes
+        except OSError:  # entering `write_errors` takes longer than most writes
             with write_errors(self.name):
                 raise
 
@@ -87,12 +87,12 @@ class Sink:
 
     @property
     def unfinished(self) -> str | None:
-        """Name of the incomplete result; None when it is not a file of its own."""
+        """Name of the incomplete result; None if it is not a separate file."""
         return None
 
     @property
     def file(self) -> BinaryIO:
-        """The open file, for libraries that write themselves, with their calls in `write_errors`."""
+        """The open file, for libraries that write to it; wrap their calls in `write_errors`."""
         if self.stream is None:
             raise _closed(self.name)
         return self.stream
@@ -115,7 +115,7 @@ class Sink:
 
 
 def _compressing(stream: BinaryIO, suffix: str) -> BinaryIO:
-    """Return what compresses into a file, by the suffix of its name; the file itself for others."""
+    """Return a stream that compresses into a file, as its suffix says; the file itself for other suffixes."""
     if suffix == ".gz":
         import gzip  # noqa: PLC0415 - only for this suffix
 
@@ -128,17 +128,17 @@ def _compressing(stream: BinaryIO, suffix: str) -> BinaryIO:
 
 
 class FileSink(Sink):
-    """A file that is written beside its place and renamed when complete. It keeps the mode of the file that it replaces.
+    """A file that is written under another name in its folder, and renamed when complete. It keeps the mode of the file that it replaces.
 
-    One whose name ends in .gz or .zst is compressed.
+    A name that ends in .gz or .zst selects compression.
     """
 
     def __init__(self, path: str, inputs: Collection[FileIdentity] = ()) -> None:
-        """Create the unfinished file. Raises UsageError when the place is a link or one of the inputs, or OutputError."""
+        """Create the incomplete file. Raises UsageError when the path is a link or an input, OutputError when it cannot be written."""
         self._place = Path(path).absolute()
         self._partial = self._place.with_name(f"{self._place.name}.{os.urandom(4).hex()}{PARTIAL}")
         with write_errors(path):
-            # Through a link in a folder of others, files would be replaced that the kernel's protection of links saves.
+            # Through a link in a folder of another user, the rename would replace files that the kernel's protection of links guards.
             if self._place.is_symlink():
                 raise UsageError(f"{path} is a symbolic link: name the file itself with -o")
             mode = self._place.stat().st_mode & 0o7777 if self._place.exists() else None
@@ -259,7 +259,7 @@ class StandardOutput(Sink):
         super().__init__(stream, STANDARD_OUTPUT)
 
     def abandon(self) -> None:
-        """Point the descriptor at the null device: the interpreter flushes once more when it ends, without an error."""
+        """Point the descriptor at the null device, so that the interpreter's last flush raises no error."""
         with suppress(OSError, ValueError, AttributeError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())
@@ -269,8 +269,8 @@ class StandardOutput(Sink):
 def open_sink(path: str | None, *, folder: bool = False, inputs: Collection[FileIdentity] = ()) -> Sink:
     """Open the sink at `path` ("-" or None: standard output), as a folder if the output writes several files.
 
-    Raises UsageError when a folder is needed and `path` is a file, or the other way round, when it is one of the inputs or a link to a
-    file; OutputError when it cannot be written.
+    Raises UsageError when a folder is needed and `path` is a file, or vice versa, and when it is one of the inputs or a link to a file;
+    OutputError when it cannot be written.
     """
     if path is None or path == "-":
         if folder:

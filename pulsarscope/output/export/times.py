@@ -10,7 +10,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class IsoTimes:
-    """A formatter of times in nanoseconds since the epoch. It keeps the text of the last second, which neighbours mostly share."""
+    """A formatter of times in nanoseconds since the epoch. It caches the text of the last second, which neighbouring times mostly share."""
 
     __slots__ = ("_base", "_prefix")
 

@@ -16,18 +16,18 @@ from pulsarscope.model.latency import Latencies
 from pulsarscope.model.units import SECOND
 
 MESSAGES_PER_INTERVAL, INTERVALS_MIN, INTERVALS_MAX = 5, 40, 200
-"""With fewer messages there are fewer intervals of rates, down to a least number: each single message would be a spike."""
+"""Fewer messages get fewer intervals of rates, down to a minimum; otherwise each single message would be a spike."""
 
 PARTS = ("p50", "p99", "max")
 
 KINDS = ("sent", "delivered", "client", "server", "broken")
-"""Kinds of marks: messages sent and delivered, all else of clients and servers, and frames that are not well formed."""
+"""Kinds of marks: messages sent and delivered, other frames of clients and of servers, and frames that are not well formed."""
 
 
 def charts(
     overview: Overview, zero: int, connections: Iterable[ReportRecord], troubled: Mapping[str, str], *, several_files: bool
 ) -> dict[str, Any]:
-    """Return the data; `troubled` connections, by the severity of their findings, have the first lanes."""
+    """Return the data. `troubled`: worst severity by connection; these connections get the first lanes."""
     end = overview.statistics.end
     return {
         "end": _seconds(end if end is not None else zero, zero),
@@ -43,7 +43,7 @@ def _seconds(time: int, zero: int) -> float:
 
 
 def _throughput(overview: Overview, zero: int) -> dict[str, Any]:
-    """Return counts in each interval, quiet ones beside busy ones included, so that a curve falls to zero between bursts."""
+    """Return counts by interval. Idle intervals beside busy ones are included, so that a curve falls to zero between bursts."""
     series = overview.statistics.series
     if series is None:
         return {}
@@ -62,7 +62,7 @@ def _throughput(overview: Overview, zero: int) -> dict[str, Any]:
 
 
 def _latencies(bins: Bins[str, Latencies], carriers: Collection[str], zero: int) -> list[dict[str, Any]]:
-    """Return percentiles over time by request: those that carry messages first, then the most frequent."""
+    """Return percentiles over time by request: requests that carry messages first, then the most frequent."""
     bins.widen(INTERVALS_MAX)
     courses: dict[str, dict[str, list[Any]]] = {}
     counts: dict[str, Latencies] = {}
@@ -87,7 +87,7 @@ def _latencies(bins: Bins[str, Latencies], carriers: Collection[str], zero: int)
 def _timeline(
     activity: Activity, zero: int, connections: Iterable[ReportRecord], troubled: Mapping[str, str], *, several_files: bool
 ) -> dict[str, Any]:
-    """Return the marks by lane, and the lanes: those of connections with findings first, then in order of time."""
+    """Return the marks by lane, and the lanes: connections with findings first, then in order of time."""
     ends = {record["connection"]: record for record in connections}
     order = {name: place for place, name in enumerate(sorted(activity.connections, key=lambda name: name not in troubled))}
     commands: dict[tuple[str, str, bool], int] = {}

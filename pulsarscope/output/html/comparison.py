@@ -44,7 +44,7 @@ _NAMES = (
 
 
 def comparison_page(comparison: Comparison, names: tuple[str, str], options: PageOptions) -> bytes:
-    """Return the page; `names` are those of the two sides."""
+    """Return the page; `names` are the names of the two sides."""
     clean = printable(
         {
             "state": verdict(comparison, lambda nanoseconds: "" if nanoseconds is None else duration(nanoseconds)),

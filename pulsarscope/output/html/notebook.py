@@ -1,4 +1,4 @@
-"""Rows as a table of HTML for notebooks, which give it their own looks."""
+"""Rows as an HTML table for notebooks, which style it themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pulsarscope.model.text import duration, escape
 from pulsarscope.output.render.times import instant_text
 
 ROWS_SHOWN = 20
-"""Rows of a table: a notebook shows what there is, and programs read the rest."""
+"""Rows of a table: a notebook only shows a sample, and programs read the rest."""
 
 CHARACTERS_MAX = 120
 """Characters of a cell; its title has ten times as many."""
@@ -34,7 +34,7 @@ def rows_html(kind: str, rows: Iterable[Row]) -> str:
 
 
 def capture_html(paths: Sequence[str], kinds: Iterable[str]) -> str:
-    """Return the names of the captures, and what can be read of them; nothing is read for it."""
+    """Return the names of the captures and the kinds of rows that can be read from them, without reading anything."""
     named = "".join(f"<li><code>{_text(path)}</code></li>" for path in paths)
     calls = ", ".join(f"<code>.{_text(kind)}s()</code>" for kind in kinds)
     return f"<p>Capture of pulsarscope</p><ul>{named}</ul><p>{calls}, <code>.table(kind)</code></p>"

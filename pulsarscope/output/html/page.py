@@ -1,4 +1,4 @@
-"""HTML pages in one file: templates that escape all they are given, and a policy under which a browser runs nothing else.
+"""HTML pages in one file: templates that escape all their input, and a policy under which a browser runs nothing else.
 
 Script and styles are part of the page and allowed by their hashes; nothing is loaded from anywhere.
 """
@@ -22,7 +22,7 @@ from pulsarscope.output.html.tables import LEFT
 _PACKAGE = "pulsarscope.output.html"
 
 _OWN_WORDS = frozenset({"severity", "code", "layer", "command", "direction", "request", "dissector", "state", "type", "closed", "status"})
-"""Keys whose values are words of ours or of the protocol."""
+"""Keys whose values are our own words or words of the protocol."""
 
 
 def require_jinja() -> None:
@@ -34,7 +34,7 @@ def require_jinja() -> None:
 
 
 def page(template: str, data: Mapping[str, Any], charts: Mapping[str, Any] | None = None) -> bytes:
-    """Return a page from texts that are escaped for people already (see `printable`), and the data of its charts."""
+    """Return a page made of texts that are already escaped for people (see `printable`) and the data of its charts."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup  # noqa: PLC0415 - it comes with jinja2
 
@@ -52,7 +52,8 @@ def page(template: str, data: Mapping[str, Any], charts: Mapping[str, Any] | Non
             "form-action 'none'",
         )
     )
-    # The hashes are those of these very texts, so they stand in the page as they are; they are ours, and a test says what they lack.
+    # The policy has the hashes of these texts, so the page must contain them unchanged. They are our own, and a test says what they must
+    # not contain.
     text: str = environment.get_template(template).render(
         **data,
         policy=policy,
@@ -65,10 +66,10 @@ def page(template: str, data: Mapping[str, Any], charts: Mapping[str, Any] | Non
 
 
 def printable(value: Any, change: Callable[[str], str] = str, *, named: bool = False) -> Any:
-    """Return a plain value whose texts have been through `change` and have nothing invisible or active in them.
+    """Return a plain value with `change` applied to its texts, and everything invisible or active in them escaped.
 
-    Keys are our own words, which a topic may have for its name, but for those inside the values of evidence, which may be names:
-    `named` changes them, too. So are the values of some keys.
+    Keys are our own words and stay unchanged, even if a topic has such a name. Keys inside the values of evidence may be names: `named`
+    changes them, too. The values of some keys are also our own words.
     """
     if isinstance(value, str):
         return escape(change(value))
@@ -85,14 +86,14 @@ def printable(value: Any, change: Callable[[str], str] = str, *, named: bool = F
 
 
 def _evidence(value: Any, change: Callable[[str], str]) -> Any:
-    """Do as `printable` with the evidence of findings, whose own keys are our words."""
+    """Apply `printable` to the evidence of findings, whose own keys are our words."""
     if isinstance(value, Mapping):
         return {escape(name): printable(item, change, named=True) for name, item in value.items()}
     return [_evidence(item, change) for item in value] if isinstance(value, (list, tuple)) else printable(value, change)
 
 
 def _json(value: Any) -> str:
-    """Return JSON that ends no element of HTML, whatever texts are in it."""
+    """Return JSON that cannot end an HTML element, whatever texts it contains."""
     text = msgspec.json.encode(value).decode()
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -1,6 +1,6 @@
 """Pseudonyms for addresses, topics, and names of producers, consumers and subscriptions.
 
-The same name always has the same one under a key, and it reveals nothing without the key.
+Under one key, a name always has the same pseudonym, which reveals nothing without the key.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hmac import digest
 from ipaddress import ip_address
 
 DIGITS = 6
-"""Hexadecimal digits of a pseudonym: of a thousand names in a report, some two agree in 3 % of all reports."""
+"""Hexadecimal digits of a pseudonym. In a report of a thousand names, two names share one with a probability of 3 %."""
 
 _TOKEN = re.compile(r"""[^\s,;'"()<>{}]+""")
 _IPV4, _IPV6 = r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])", r"(?<![\w:.])[0-9a-fA-F:]*:[0-9a-fA-F:.]*:[0-9a-fA-F:.]*"
@@ -21,15 +21,15 @@ _NAME = re.compile(
     r"|(?P<scheme>[a-z+]{2,20}://)(?:[^@/]*@)?(?P<authority>\[[^\]]*\]|[^/:\]]+)"
     rf"|(?P<address>\[[0-9a-fA-F:.%]+\]|{_IPV4}|{_IPV6})"
     r"|(?<![\w./-])(?P<host>(?:[a-z0-9_-]{1,63}\.)+[a-z]{2,63}(?![\w.-])"
-    # Without a dot, or in capitals, it takes a port to know a host, or the address that Java writes behind it.
+    # A name without a dot, or with capitals, is only taken for a host before a port or before the address that Java writes after it.
     rf"|(?:{_LABEL}\.)*[a-zA-Z]{_LABEL}(?=:\d{{4,5}}(?![\w.])|/\d+\.\d+\.))"
 )
-"""Names in a token."""
+"""Names within a token."""
 
 _ENDS = ".,:;!?"
 
 _WORD_CHARACTERS = 3
-"""Characters of a name that is none of the words of a sentence; shorter ones are known by the word before them."""
+"""Least characters of a name that is recognised anywhere in a sentence. Shorter names are only recognised by the word before them."""
 
 
 class Pseudonyms:
@@ -43,9 +43,9 @@ class Pseudonyms:
         base: Callable[[str], str] = str,
         names: Mapping[str, str] | None = None,
     ) -> None:
-        """Know the `topics` of a run; `short` and `base` give the short name of one, and the partitioned topic of a partition.
+        """Take the `topics` of a run; `short` gives the short name of a topic, `base` the partitioned topic of a partition.
 
-        `names` has what else is to be replaced: name → what it is of, such as "subscription".
+        `names`: other names to replace, each with its kind, such as "subscription".
         """
         self._key = key
         self._base = base
@@ -56,7 +56,7 @@ class Pseudonyms:
                     self._known.setdefault(text, self.topic(form))
         self._short: dict[str, str] = {}
         for name, kind in (names or {}).items():
-            if name and not name.isdecimal():  # a number in a sentence may be any
+            if name and not name.isdecimal():  # a number in a sentence can mean anything
                 known = self._known if len(name) >= _WORD_CHARACTERS else self._short
                 known.setdefault(name, self.named(kind, name))
         words = "|".join(map(re.escape, sorted(self._short, key=len, reverse=True)))
@@ -68,7 +68,7 @@ class Pseudonyms:
         self._odd = re.compile("|".join(map(re.escape, odd))) if odd else None
 
     def topic(self, name: str) -> str:
-        """Return the pseudonym of a topic. A partition has that of its topic, with its own ending."""
+        """Return the pseudonym of a topic. A partition gets the pseudonym of its topic, with its own ending."""
         base = self._base(name)
         ending = name[len(base) :] if name.startswith(base) else ""
         return f"topic-{self._digits(base)}{ending}"
@@ -78,7 +78,7 @@ class Pseudonyms:
         return f"host-{self._digits(name.lower())}"
 
     def named(self, kind: str, name: str) -> str:
-        """Return the pseudonym of a name of a producer, consumer or subscription, as `kind` says."""
+        """Return the pseudonym of a producer, consumer or subscription, as `kind` says."""
         return f"{kind}-{self._digits(name)}"
 
     def text(self, text: str) -> str:

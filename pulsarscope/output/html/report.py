@@ -94,7 +94,7 @@ _SECTIONS = {
         ),
     ),
 }
-"""Title, note and columns by section of statistics."""
+"""Title, note and columns of each section of statistics."""
 
 _NAMES = {
     "producer_name": "producer",
@@ -105,13 +105,13 @@ _NAMES = {
     "subscriptions": "subscription",
     "group": "group",
 }
-"""Fields of records whose values are names, and of what."""
+"""Fields of records whose values are names, with the kind of name."""
 
 _NO_NAME = re.compile(r"|\d+:\d+/\d+")
-"""No name, and what stands for that of a consumer without one."""
+"""No name, or the placeholder for the name of a consumer without one."""
 
 _AFTER = "producers"
-"""Section after which the tables of protocols come: theirs are of consumers first."""
+"""Section after which the tables of protocols come, because these begin with consumers."""
 
 
 class PageOptions(msgspec.Struct, frozen=True):
@@ -128,11 +128,11 @@ class PageOptions(msgspec.Struct, frozen=True):
     base_topic: Callable[[str], str] = str
     """The partitioned topic of a partition."""
     key: bytes | None = None
-    """Key of the pseudonyms that addresses, topics and names have in the page; None: they have none."""
+    """Key of the pseudonyms for addresses, topics and names in the page; None: no pseudonyms."""
 
 
 def report_page(overview: Overview, packets: int, options: PageOptions) -> bytes:
-    """Return the page of a run that read so many packets."""
+    """Return the page of a run that read `packets` packets."""
     diagnosis, statistics = overview.diagnosis, overview.statistics
     total = statistics.summary()
     zero = diagnosis.start if diagnosis.start is not None else statistics.start or 0
@@ -187,12 +187,12 @@ def report_page(overview: Overview, packets: int, options: PageOptions) -> bytes
 
 
 def _pseudonyms(key: bytes, records: Iterable[ReportRecord], options: PageOptions) -> Pseudonyms:
-    """Return the pseudonyms for all addresses, topics and names; they know the topics and names of the records."""
+    """Return pseudonyms for addresses, topics and names, which know the topics and names of the records."""
     topics: set[str] = set()
     names: dict[str, str] = {}
     for record in records:
         several = record.get("topics") or ()
-        several = several.split(", ") if isinstance(several, str) else several  # of a table, whose cell is a text
+        several = several.split(", ") if isinstance(several, str) else several  # a cell of a table is a text
         topics |= {topic for topic in (record.get("topic"), *several) if isinstance(topic, str)}
         for place in (record, *(sample["evidence"] for sample in record.get("samples", ()))):
             for field, kind in _NAMES.items():
@@ -204,7 +204,7 @@ def _pseudonyms(key: bytes, records: Iterable[ReportRecord], options: PageOption
 
 
 def _with_pseudonyms(value: Any, pseudonyms: Pseudonyms, names: Mapping[str, str] = _NAMES, kind: str | None = None) -> Any:
-    """Return a plain value with pseudonyms in the fields that hold names: field → kind of name. `kind`: texts here are such names."""
+    """Return a plain value with pseudonyms in the fields that hold names: field → kind of name. `kind`: `value` holds such names."""
     if isinstance(value, str):
         if kind is None or _NO_NAME.fullmatch(value):
             return value
@@ -247,7 +247,7 @@ def _figures(total: ReportRecord) -> list[tuple[str, str]]:
 
 
 def _finding(group: ReportRecord, zero: int, short_topic: Callable[[str], str], *, several_files: bool) -> ReportRecord:
-    """Return a group of findings as its template shows it; its samples and topics are printable."""
+    """Return a group of findings in the form of its template; its samples and topics are printable."""
     samples = [
         {
             **sample,
@@ -274,7 +274,7 @@ def _evidence_text(name: str, value: Any) -> str:
 
 
 def _journeys(lanes: Sequence[Lane], end: int) -> list[ReportRecord]:
-    """Return the lanes by ending; those of one ending have one scale, a thousand units wide."""
+    """Return the lanes by ending; lanes of one ending share a scale that is a thousand units wide."""
     groups: dict[str, list[Lane]] = {}
     for lane in lanes:
         groups.setdefault(lane.ending, []).append(lane)
@@ -330,13 +330,13 @@ def _tables(overview: Overview, records: Mapping[str, list[ReportRecord]], optio
 
 
 def _has_content(table: Table) -> bool:
-    """Tell a table from one without rows, or with nothing but zeros in its columns of numbers."""
+    """Return False for a table without rows, or with only zeros in its columns of numbers."""
     numbers = [cell.number for row in table.rows for cell in row if cell.number is not None]
     return bool(table.rows) and (not numbers or any(numbers))
 
 
 def _notes(overview: Overview, data: Mapping[str, Any]) -> list[str]:
-    """Return what the charts leave out or join."""
+    """Return notes on what the charts leave out or join."""
     activity = overview.activity
     frames, marks = sum(data["timeline"]["frames"]), len(data["timeline"]["t"])
     notes = []

@@ -23,7 +23,7 @@ _FORMS: Mapping[str, Callable[[Any], str]] = {
 
 
 class Cell(NamedTuple):
-    """A cell: its text, in full where it is shortened, and what it sorts by if that is a number."""
+    """A cell: its text, the full text if that is shortened, and its sort key if that is a number."""
 
     text: str
     full: str
@@ -39,7 +39,7 @@ class Table(NamedTuple):
     columns: tuple[ReportColumn, ...]
     rows: list[list[Cell]]
     more: str
-    """Note on the rows that are not there; may be empty."""
+    """Note on the omitted rows; may be empty."""
 
 
 Look = Callable[[str, str], str]
@@ -55,7 +55,7 @@ def table(
     limit: int,
     look: Look,
 ) -> Table:
-    """Return at most `limit` of the records; those that stand for many are a note."""
+    """Return a table of at most `limit` records; a record that stands for many becomes a note."""
     named: list[ReportRecord] = []
     others: list[ReportRecord] = []
     for record in records:

@@ -12,7 +12,7 @@ from pulsarscope.model.text import escape
 ELLIPSIS = "…"
 
 _SECOND_CELL = "\ue000"
-"""A character that no escaped text has."""
+"""A character that never occurs in escaped text."""
 
 
 @cache
@@ -23,13 +23,13 @@ def _cell_length() -> Callable[[str], int]:
 
 
 def cell_width(text: str) -> int:
-    """Return the cells of a terminal that escaped text takes."""
+    """Return the width of escaped text in terminal cells."""
     return len(text) if text.isascii() else _cell_length()(text)
 
 
 def wrap_cells(text: str, width: int, subsequent_indent: str = "", *, breaks_words: bool = True) -> list[str]:
-    """Return escaped text in lines of so many cells; they are broken at spaces and, if they must be, within words."""
-    # textwrap counts characters: each wide one gets another for its second cell, and a line has room for a pair that was parted.
+    """Wrap escaped text to lines of at most `width` cells. Lines break at spaces, and within words only if necessary."""
+    # textwrap counts characters, so each wide character gets a second one for its second cell. A line has room for a pair that was split.
     spread = text if text.isascii() else re.sub(r"[^\x00-\u10ff]", lambda match: match[0] + _SECOND_CELL * (cell_width(match[0]) - 1), text)
     room = width - (len(spread) > len(text))
     lines = wrap(spread, max(room, 1), subsequent_indent=subsequent_indent, break_on_hyphens=False, break_long_words=breaks_words)
@@ -47,14 +47,14 @@ def clip_phrases(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
 
 
 PHRASE_LOSS_MAX = 24
-"""Characters that `clip_phrases` may lose besides, if at least half of the text stays."""
+"""Characters that `clip_phrases` may drop in addition, if at least half of the text stays."""
 
 
 def fit_summary(text: str, width: int, ellipsis: str = ELLIPSIS, *, named: bool) -> str:
     """Return a summary of at most `width` cells: its request id goes first, then its last phrases.
 
-    `named`: the first phrase is the name of a topic, whose middle goes before other phrases do, unless it is a sentence: of an
-    error, the beginning says most.
+    `named`: the first phrase is the name of a topic, whose middle is dropped before other phrases are. If it is a sentence, it is an error,
+    and keeps its beginning, which says most.
     """
     if cell_width(text) <= width:
         return text
@@ -66,14 +66,14 @@ def fit_summary(text: str, width: int, ellipsis: str = ELLIPSIS, *, named: bool)
 
 
 REQUEST_ID = "request "
-"""Start of the phrase that says least: the arrow to the request is beside it."""
+"""Start of the least informative phrase: the arrow to the request stands beside it."""
 
 FIRST_PHRASE_MIN = 16
 """Cells that a name keeps beside the other phrases."""
 
 
 def clip_middle(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
-    """Return at most `width` cells of escaped text without its middle: names differ at both ends."""
+    """Return escaped text clipped in its middle to at most `width` cells, because names differ at both ends."""
     if cell_width(text) <= width:
         return text
     room = width - len(ellipsis)
@@ -94,7 +94,7 @@ def clip(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:
         return ""
     if text.isascii():
         return text[:room] + ellipsis
-    # No character is wider than two cells or narrower than none: begin with what may fit and give back the rest.
+    # A character takes zero to two cells. Start with as many characters as may fit, and remove those beyond the width.
     kept = text[: max(room, 0)]
     while cell_width(kept) > room:
         kept = kept[:-1]

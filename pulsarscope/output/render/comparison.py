@@ -11,7 +11,7 @@ from pulsarscope.output.render.cell_text import escape
 from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport, change_text, rate_text, size_text
 
 VERDICT_CHANGES_MAX = 3
-"""Changes of a kind in the verdict."""
+"""Changes of each kind in the verdict."""
 
 
 def verdict(comparison: Comparison, duration: Callable[[int | None], str]) -> str:

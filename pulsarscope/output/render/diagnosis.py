@@ -17,7 +17,7 @@ from pulsarscope.output.render.text_report import ReportOptions, TextReport
 from pulsarscope.output.render.times import instant_text
 
 SHOWN_SAMPLES = 3
-"""Findings shown of a group: those of one code mostly differ only in their numbers."""
+"""Findings shown of a group. Findings of one code mostly differ only in their numbers."""
 
 SHOWN_PLACES = 4
 SHOWN_NAMES = 3
@@ -67,7 +67,7 @@ def state(diagnosis: Diagnosis, packets: int, *, filtered: bool = False) -> str:
 
 
 def _codes(diagnosis: Diagnosis) -> list[str]:
-    """Return the codes of errors and warnings with their numbers, each with those that it explains."""
+    """Return the codes of errors and warnings with their counts, each with the codes that it explains."""
     counts = Counter[str]()
     explained: dict[str, Counter[str]] = {}
     explanations = diagnosis.explanations()
@@ -129,7 +129,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, *, filtered: bool = False) -> bytes:
-    """Return the report of a run that read so many packets; `filtered`: findings were chosen."""
+    """Return the report of a run that read `packets` packets; `filtered`: findings were chosen."""
     report = TextReport(options)
     counts = diagnosis.severities
     look = report.palette
@@ -196,7 +196,7 @@ def _order(connection: str) -> tuple[int, str, int]:
 
 
 def _sample_text(report: TextReport, sample: ReportRecord, count: int) -> str:
-    """Return the text of a sample with its places, and how often it came, unless all findings of its kind have its text."""
+    """Return the text of a sample with its places, and its count unless all findings of its kind have the same text."""
     again = f" ({sample['count']:,} times)" if 1 < sample["count"] < count else ""
     return f"{_places(report, sample['places'])}{report.finding_text(sample['text'])}{again}"
 

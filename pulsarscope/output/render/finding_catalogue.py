@@ -22,7 +22,7 @@ def catalogue_text(entries: Sequence[FindingEntry], options: ReportOptions) -> b
         report.heading(escape(layer))
         for entry in group:
             head = f"{escape(entry.code):{width}}  {entry.severity:{SEVERITY_WIDTH}}  "
-            # Spaces that must not be wrapped at become spaces again behind the wrapping.
+            # Spaces at which the text must not wrap are NULs until it is wrapped.
             report.paragraph(head.replace(" ", "\0") + escape(entry.wordings[0].meaning), 2, hang=len(head))
     _limits(report, "limits of the verdict", VERDICT_THRESHOLDS)
     return report.text().replace(b"\0", b" ")

@@ -18,7 +18,7 @@ SHOWN_BYTES = 512
 """Bytes shown of a range; `--payload hex` shows all."""
 
 WIDE = 120
-"""Width of a terminal from which a row has sixteen bytes; below it has eight."""
+"""Least width of a terminal for sixteen bytes in a row. Below it, a row has eight."""
 
 _VISIBLE = bytes(code if 0x20 <= code < 0x7F else 0x2E for code in range(256))
 
@@ -90,7 +90,7 @@ class HexOutput(TimelineOutput):
 
 
 def _gapped(text: str, width: int) -> str:
-    """Return two digits a byte, with a wider gap in the middle of a row of sixteen."""
+    """Return two digits for each byte, with a wider gap in the middle of a row of sixteen."""
     if width == 48 and len(text) > 23:
         text = f"{text[:23]} {text[23:]}"
     return f"{text:<{width}}"

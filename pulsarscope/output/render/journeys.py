@@ -9,7 +9,7 @@ from pulsarscope.output.render.view import View
 
 
 def journey_line(view: View, row: JourneyRow, lines: list[str]) -> None:
-    """Append the line of a journey: several where a terminal is too narrow, because each phrase is a step."""
+    """Append the line of a journey. A narrow terminal gets several lines, broken between steps, because each phrase is a step."""
     marks = view.symbols
     mark = marks.answers if row.delivery_frame else marks.to_server
     start = view.start(row, mark, lines)
@@ -36,7 +36,7 @@ def journey_line(view: View, row: JourneyRow, lines: list[str]) -> None:
 
 
 def _filled(phrases: list[str], room: int) -> list[str]:
-    """Return phrases in lines of at most `room` cells, as each phrase is."""
+    """Join phrases to lines of at most `room` cells, without breaking any phrase."""
     out = phrases[:1]
     for phrase in phrases[1:]:
         longer = f"{out[-1]}  {phrase}"

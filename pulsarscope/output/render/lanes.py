@@ -1,8 +1,8 @@
-"""The lanes of `follow`: a line for each frame, an arrow from its sender to its receiver.
+"""The lanes of `follow`: a line for each frame, with an arrow from its sender to its receiver.
 
-One lane, clients left and the broker right; or several, with the broker in the middle: the connection of the first frame at its left,
-maybe through a proxy, other clients and each server of a storage at its right. The first frames decide the layout. Below a message stands
-whether all frames brought the same bytes of it.
+Either there is one lane, with clients on the left and the broker on the right; or several, with the broker in the middle, the connection
+of the first frame (perhaps through a proxy) on its left, and other clients and each storage server on its right. The first frames decide
+the layout. A line below a message says whether all frames carried the same bytes of it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Contents:
             self._frames.append((row.command or "", view.name(row), checksum))
 
     def lines(self, view: View) -> list[str]:
-        """Return what is to be said below the frames, in a line of its own."""
+        """Return the lines below the frames about the compared checksums."""
         if len(self._frames) < 2 or view.options.quiet:
             return []
         look, marks = view.palette, view.symbols
@@ -69,7 +69,7 @@ class Contents:
 
 
 def _in_lines(mark: str, color: str, text: str, view: View) -> list[str]:
-    """Return a text behind a mark, in as many lines as the terminal needs."""
+    """Return a text after a mark, wrapped to the terminal."""
     hang = " " * (len(mark) + 1)
     lines = [escape(text)] if view.width is None else wrap_cells(escape(text), view.width - len(hang))
     first, *rest = lines
@@ -85,13 +85,13 @@ HELD_FRAMES = 64
 """Frames that are held until the layout is decided: a subject on several connections shows them within a few."""
 
 PIPE_WIDTH = 132
-"""Cells of a line without a terminal."""
+"""Cells of a line when the output is not a terminal."""
 
 ENDS = 4
 """Cells of an arrow beside its shaft and its text: the first dash, a space on either side of the text, the head."""
 
 AROUND_MAX = 1_024
-"""Connections and directions whose lifelines are remembered as text."""
+"""Pairs of connection and direction whose lifelines are cached as text."""
 
 SHAFT_MIN = 3
 """Least cells of an arrow between its text and its head."""
@@ -108,9 +108,9 @@ class LanesOutput:
         self._last: FrameRow | None = None
         self._lifelines: Lifelines | None = None
         self._ends: dict[str, tuple[str, str]] = {}
-        """Client and server of the connections of held frames, which may have ended."""
+        """Client and server of the connections of held frames. These connections may have ended."""
         self._topic: str | None = None
-        """Topic of all held frames, which is shown once above them."""
+        """Topic of all held frames, shown once above them."""
         self._numbered = False
         self._gaps: list[int] = []
         """Cells between the lifelines."""
@@ -119,7 +119,7 @@ class LanesOutput:
         self._around: dict[tuple[str, str], _Around] = {}
         """Lifelines around the arrows of a connection and direction."""
         self._least: dict[tuple[int, int], int] = {}
-        """Least cells between two lifelines, with which the held frames fit, in a file."""
+        """Least cells between two lifelines for the held frames to fit, in a file."""
         self._contents = Contents() if options.subject == "message" else None
         self._compiled: Any = None
         """The dissector whose frames the compiled reader has."""
@@ -128,7 +128,7 @@ class LanesOutput:
 
     def write(self, rows: list[Any]) -> None:
         """Write rows (see `Output`)."""
-        if not rows:  # connections that have ended are still to be shown
+        if not rows:  # connections that have ended must still be shown
             return
         self._view.prepare(others(rows))
         lines: list[str] = []
@@ -141,7 +141,7 @@ class LanesOutput:
         self._view.emit(lines)
 
     def _rows(self, rows: Sequence[Any], lines: list[str]) -> None:
-        """Append the lines of rows, or hold these."""
+        """Append the lines of rows, or hold the rows."""
         for row in rows:
             if type(row) is ConnectionRow:
                 continue
@@ -155,7 +155,7 @@ class LanesOutput:
                     self._start(lines)
 
     def _compiled_lines(self, ordered: Any, place: int, lines: list[str]) -> int:
-        """Write `lines` and those that the compiled reader writes from a place on; return that of the row which it leaves to Python."""
+        """Write `lines`, then those that the compiled reader writes from `place` on. Return the place of the row left to Python."""
         view, last, clock = self._view, self._last, self._view.clock
         if not view.in_utf8 or view.width is not None or not clock.relative or clock.zero is None or self._contents is not None:
             return place
@@ -179,7 +179,7 @@ class LanesOutput:
         return place
 
     def _side(self, connection: str, direction: str) -> tuple[str, str, str, str, str, int, bool] | None:
-        """Return what stands around the arrows of one side of a connection, for the compiled reader; None where Python must."""
+        """Return the text around the arrows of one side of a connection, for the compiled reader; None if Python must write the lines."""
         view = self._view
         if connection not in view.introduced or view.dissector(connection) is not self._compiled:
             return None
@@ -254,7 +254,7 @@ class LanesOutput:
         return max((self._view.width or PIPE_WIDTH) - self._margin(), NARROWEST)
 
     def _measure(self) -> None:
-        """Divide the room."""
+        """Distribute the available cells among the gaps."""
         self._measured = self._margin()
         self._around.clear()
         gaps = self._gaps = (self._lifelines.gaps(self._room()) if self._lifelines is not None else None) or self._gaps
@@ -267,12 +267,12 @@ class LanesOutput:
         return sum(self._gaps[first:last]) + last - first - 1
 
     def _cells(self, row: FrameRow, summary: str) -> int:
-        """Return the cells that the arrow of a frame needs to be whole."""
+        """Return the cells that the arrow of a frame needs without clipping."""
         latency = "" if row.latency_ns is None else duration(row.latency_ns, self._view.symbols.micro)
         return _needed(row, latency, self._view.warnings(row)[1], self._text(row, summary)[1])
 
     def _titles(self, lines: list[str]) -> None:
-        """Name those whose lifelines follow, above these: the first from its lifeline on, the last up to it, others around theirs."""
+        """Append the titles of the lifelines. The first begins at its lifeline, the last ends at its lifeline, the others are centred."""
         look, lifelines = self._view.palette, self._lifelines
         if self._topic is not None:
             lines.append(f"{look.bold}topic{look.reset} {escape(self._topic)}")
@@ -314,7 +314,7 @@ class LanesOutput:
         self._last = row
 
     def _label(self, connection: str, color: str) -> str:
-        """Return the column of connections, if there is one."""
+        """Return the cell of the connection column, empty if there is no such column."""
         view = self._view
         return f" {color}{view.label(connection):>{view.label_width}}{view.palette.reset if color else ''}" if self._numbered else ""
 
@@ -335,7 +335,7 @@ class LanesOutput:
         return f"{around.before}{self._arrow(row, summary, around, color)}{around.behind}"
 
     def _around_of(self, connection: str, direction: str, color: str) -> _Around:
-        """Return the lifelines around the arrows of one side of a connection, which are remembered."""
+        """Return the cached lifelines around the arrows of one side of a connection."""
         if (around := self._around.get((connection, direction))) is None:
             around = self._lifelines_around(connection, color, by_server=direction == SERVER)
             remember(self._around, (connection, direction), around, AROUND_MAX)
@@ -361,7 +361,7 @@ class LanesOutput:
         latency = "" if row.latency_ns is None else duration(row.latency_ns, marks.micro)
         text, text_width = self._text(row, summary)
         after, after_width = view.warnings(row)
-        if view.width is None:  # nothing is clipped in a file: a long line leaves its lane
+        if view.width is None:  # a file clips nothing: a long line extends beyond its lane
             width = max(width, _needed(row, latency, after_width, text_width))
         if not after and row.checksum is not None:
             after, after_width = f" {look.good}{marks.good}{look.reset}", len(marks.good) + 1
@@ -394,7 +394,7 @@ class LanesOutput:
         return text, cell_width(text)
 
     def _colored(self, name: str | None, text: str) -> str:
-        """Return text that begins with the command of this name, with it in its colour."""
+        """Return text that begins with the command `name`, with the command in its colour."""
         look = self._view.palette
         command = "(no command)" if name is None else escape(name)
         color = look.bad if command.endswith(self._view.refusals) else self._view.family_color(name or "") or look.bold
@@ -412,11 +412,11 @@ class _Around(NamedTuple):
 
 
 def _needed(row: FrameRow, latency: str, warnings_width: int, text_width: int) -> int:
-    """Return the cells of an arrow with this latency, warnings and text."""
+    """Return the cells that an arrow with this latency, warnings and text needs."""
     after = warnings_width or (2 if row.checksum is not None else 0)
     return ENDS + SHAFT_MIN + (len(latency) + 3 if latency else 0) + after + text_width
 
 
 def _place(row: Row) -> tuple[str, int, int, int]:
-    """Return the place by which rows are drawn; a finding stands behind its frame."""
+    """Return the sort key of a row in the drawing; a finding follows its frame."""
     return row.source or "", row.file or 0, row.packet or 0, row.sub or 0

@@ -10,7 +10,7 @@ from pulsarscope.model.latency import Latencies
 from pulsarscope.model.text import duration, escape
 
 REQUESTS = 6
-"""Curves: the most frequent requests."""
+"""Number of curves: those of the most frequent requests."""
 
 COLORS = ("#2563eb", "#0d9668", "#d97706", "#9333ea", "#dc2626", "#0891b2")
 
@@ -76,14 +76,14 @@ def _curves(shown: Sequence[tuple[str, Latencies]]) -> list[str]:
 
 
 def _curve(latencies: Latencies) -> list[tuple[float, int]]:
-    """Return the percentiles as nines (1: 90 %, 2: 99 %) and nanoseconds, as far as the count separates them from the largest."""
+    """Return the percentiles as nines (1: 90 %, 2: 99 %) and nanoseconds, up to the last one that the count separates from the maximum."""
     last = max(log10(latencies.count), 0.3)
     places = [step / STEPS for step in range(int(last * STEPS) + 1)] + [last]
     return [(place, max(latencies.percentile(100 - 100 * 10**-place) or 1, 1)) for place in places]
 
 
 def _apart(places: list[float]) -> list[float]:
-    """Return places of labels that do not cover each other, in the order of `places`."""
+    """Return places of labels that do not overlap, in the order of `places`."""
     moved: dict[int, float] = {}
     before = -LINE
     for index in sorted(range(len(places)), key=places.__getitem__):
@@ -93,7 +93,7 @@ def _apart(places: list[float]) -> list[float]:
 
 
 def _round(nanoseconds: float) -> str:
-    """Return a power of ten without needless digits."""
+    """Return a power of ten without unnecessary digits."""
     number, unit = duration(int(nanoseconds)).split(" ")[:2]
     return f"{float(number):g} {unit}" if nanoseconds < 1e11 else duration(int(nanoseconds))
 

@@ -13,7 +13,7 @@ TEXT_MIN = 36
 """Least cells between two lifelines with the text of frames."""
 
 PROXY_GAP = 18
-"""Cells from a proxy to the broker: what it hands on has its text on the way to it."""
+"""Cells from a proxy to the broker. Few are enough, because a forwarded frame has its text on the way to the proxy."""
 
 STORAGE_GAP = 13
 """Cells from one bookie to the next."""
@@ -31,13 +31,13 @@ class Lifelines:
     """Names and positions of the lifelines."""
 
     def __init__(self, frames: Sequence[FrameRow], dissector: Callable[[str | None], Any], ends: Ends, *, several: bool = True) -> None:
-        """Decide by the first frames; `several`: draw more than the two sides of a connection."""
+        """Decide the layout by the first frames; `several`: draw more than the two sides of a connection."""
         self._dissector, self._ends_of = dissector, ends
         self._left: set[str | None] = set()
         """Connections between the first two lifelines."""
         self._inner: dict[str, str] = {}
         self._storages: dict[str, int] = {}
-        """Lifelines of the servers of a storage."""
+        """Lifelines of the storage servers."""
         self.legend: list[str] = []
         """Legend of the bookies, when there are several."""
         connections = list(dict.fromkeys(row.connection for row in frames))
@@ -80,7 +80,7 @@ class Lifelines:
         return (CLIENT, SERVER) if dissector is None else dissector.sides
 
     def stores(self, connection: str | None) -> bool:
-        """Return True for a connection of a broker to a storage."""
+        """Return True for a connection of a broker to a storage server."""
         dissector = self._dissector(connection)
         return dissector is not None and dissector.stores
 
@@ -98,7 +98,7 @@ class Lifelines:
         return min(self._server + 1, len(self.titles) - 1), self._server
 
     def gaps(self, room: int) -> list[int] | None:
-        """Return the cells between lifelines that stand in so many cells; None when these are too few for the text of frames."""
+        """Return the cells between lifelines in `room` cells; None if they are too few for the text of frames."""
         count = len(self.titles)
         if not self.several:
             return [room - 2]
@@ -122,10 +122,10 @@ class Lifelines:
 
 
 def inner_legs(frames: Sequence[FrameRow], ends: Ends) -> dict[str, str]:
-    """Return the outer leg of each connection on which a proxy hands on what comes on another one.
+    """Return the outer leg of each connection on which a proxy forwards the frames of another one.
 
-    Equal frames are on both, those of the client first on the outer one. Consumers may have equal frames, too, without a proxy: legs have a
-    host in common, or bring what a client sends, and its answer, as others between the same hosts do.
+    Both have equal frames, and those of the client come first on the outer leg. Consumers can have equal frames without a proxy, so legs
+    must also have a host in common, or carry a request and its answer, or lie between the same hosts as legs that do.
     """
     votes: Counter[tuple[str, str]] = Counter()
     asked: Counter[tuple[str, str]] = Counter()
@@ -150,7 +150,7 @@ def inner_legs(frames: Sequence[FrameRow], ends: Ends) -> dict[str, str]:
 
 
 def _between(outer: tuple[str, str], inner: tuple[str, str]) -> tuple[str, str, str]:
-    """Return what all paths through one proxy to a broker have: the proxy's endpoint, its host on the other side, and the broker."""
+    """Return what all paths through one proxy to a broker share: the proxy's endpoint, its host on the inner side, and the broker."""
     return outer[1], _host(inner[0]), inner[1]
 
 

@@ -27,11 +27,11 @@ _PROBE_ID = 1 << 62, 1 << 61
 _PROBE_NAME = f"{_PROBE_ID[0]}:{_PROBE_ID[1]}:5"
 _PROBE = "  key k  seq 3  4 B"
 _PROBE_BEHIND = "  {a=b}"
-"""The part of a summary that the compiled reader writes, with values that occur in no capture."""
+"""The part of a summary that the compiled reader writes, with placeholder values."""
 
 
 class _Wording(NamedTuple):
-    """What a dissector says of a message besides: topic, what stands in the place of an id, and what follows the size."""
+    """The dissector's own words in the line of a message: topic, the text in place of an id, and what follows the size."""
 
     topic: str
     unnamed: str
@@ -44,7 +44,7 @@ class MessagesOutput:
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         self._view = View(sink, options)
         self._wordings: dict[tuple[Any, ...], _Wording | None] = {}
-        """Wordings by all that they depend on; None where Python writes the lines."""
+        """Wordings by everything they depend on; None if Python writes the lines."""
         self._show_notes = "finding" in options.kinds
         self._produced = 0
         self._delivered = 0
@@ -74,7 +74,7 @@ class MessagesOutput:
             self._delivered += 1
 
     def _compiled_lines(self, entry: EntryMessages, lines: list[str]) -> bool:
-        """Append the lines of the messages of an entry, as `message_line` does, by the compiled reader; return False if it has no words."""
+        """Append the lines of `message_line` for the messages of an entry, by the compiled reader. Return False if it cannot."""
         view, shared = self._view, entry.shared
         clock, look = view.clock, view.palette
         native, _ = load_native()
@@ -115,7 +115,7 @@ class MessagesOutput:
 
 
 def _is_plain(shared: MessageRow) -> bool:
-    """Return True when the messages of an entry share nothing of which the compiled reader knows no words."""
+    """Return True if the compiled reader can write everything that the messages of an entry share."""
     rare = (
         *(shared.batch_index, shared.key, shared.ordering_key, shared.properties, shared.payload, shared.value),
         *(shared.marker, shared.null_value, shared.chunks, shared.txn, shared.acknowledged),
@@ -124,7 +124,7 @@ def _is_plain(shared: MessageRow) -> bool:
 
 
 def _wording_of(dissector: Any, shared: MessageRow) -> _Wording | None:
-    """Return what a dissector says of the messages of an entry; None if its words are others than those of the compiled reader."""
+    """Return a dissector's wording for the messages of an entry; None if it differs from the wording of the compiled reader."""
     if dissector is None or dissector.compiled is None or shared.topic is None:
         return None
     own = {"batch_index": 5, "key": "k", "sequence_id": 3, "payload_size": 4, "properties": {"a": "b"}}

@@ -11,10 +11,10 @@ from pulsarscope.model.records import FrameRow
 def write_ordered(
     ordered: Any, compiled: Callable[[int], int], of_rows: Callable[[list[Any]], None], note_last: Callable[[FrameRow], None]
 ) -> None:
-    """Write ordered rows, in their order.
+    """Write rows in their order.
 
-    `compiled` writes rows from a place on, and returns that of the row which it leaves to Python; `of_rows` writes rows. `note_last` gets
-    the last row that `compiled` has written, before anything else is written.
+    `compiled` writes rows from a place on, and returns the place of the row that it leaves to Python; `of_rows` writes rows. `note_last`
+    gets the last row that `compiled` wrote, before anything else is written.
     """
     place, size, in_columns = 0, len(ordered), False
     while place < size:

@@ -12,7 +12,7 @@ from pulsarscope.output.render.cell_text import escape
 from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport
 
 CHARACTERS_MAX = 2_000
-"""Characters of a cell: none fits a screen that is longer."""
+"""Characters of a cell: no longer text fits a screen."""
 
 
 def query_text(names: Sequence[str], rows: Sequence[tuple[Any, ...]], more: int, options: ReportOptions) -> bytes:

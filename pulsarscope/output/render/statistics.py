@@ -12,7 +12,7 @@ from pulsarscope.output.render.text_report import ReportOptions, TextColumn, Tex
 from pulsarscope.output.render.times import instant_text
 
 HISTOGRAMS_MAX = 3
-"""Families with a histogram of latencies: those with the most exchanges."""
+"""Number of families with a histogram of latencies: those with the most exchanges."""
 
 HISTOGRAM_COUNT_MIN = 20
 """Least exchanges of a family for a histogram."""
@@ -65,7 +65,7 @@ _LISTS = {
     "producers": ("Producers", "delivered: their messages, to any consumer", _PRODUCERS),
     "subscriptions": ("Subscriptions", "", _SUBSCRIPTIONS),
 }
-"""Title, note and columns of the sections that are one table."""
+"""Title, note and columns of the sections that consist of one table."""
 
 _EXCHANGES = (
     ReportColumn("request", "request", "name"),
@@ -80,7 +80,7 @@ _EXCHANGES = (
 def statistics_text(
     sections: Mapping[str, Sequence[ReportRecord]], options: ReportOptions, note: str = "", tables: Mapping[str, ReportTable] | None = None
 ) -> bytes:
-    """Return the report, after a note, as that a filter selected the rows. `tables` are those of protocols, by section."""
+    """Return the report, after a note (for example, that a filter selected the rows). `tables`: tables of protocols, by section."""
     report = TextReport(options)
     if note:
         report.paragraph(note, color=report.palette.dim)
@@ -107,7 +107,7 @@ def _table(report: TextReport, title: str, note: str, columns: Sequence[ReportCo
 
 
 def _named(record: ReportRecord, columns: Sequence[ReportColumn]) -> ReportRecord:
-    """Return a completed record; one that stands for many is called so in its first column of names."""
+    """Return a completed record. A record that stands for many says so in its first column of names."""
     if not record.get("others"):
         return completed(record)
     first, *rest = [column.key for column in columns if column.form in ("name", "topic")]
@@ -254,7 +254,7 @@ def _both(record: ReportRecord, column: str) -> tuple[int, int]:
 
 
 def _head(report: TextReport, title: str, records: Sequence[ReportRecord], note: str = "") -> list[ReportRecord]:
-    """Add the heading, and return the records to show below it: up to the limit, and the one that stands for many."""
+    """Add the heading, and return the records to show below it: up to the limit, then the record that stands for the others."""
     report.heading(title, note if records else "none")
     hidden = records[report.options.limit :]
     return [*records[: report.options.limit], *(record for record in hidden if record.get("others"))]

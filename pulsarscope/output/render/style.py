@@ -47,7 +47,7 @@ COLORED = Palette(
     warning="\x1b[33m",
     heading="\x1b[1m",
     families={PUBLISH: "\x1b[32m", CONSUME: "\x1b[36m", ACKNOWLEDGE: "\x1b[34m", TRANSACT: "\x1b[35m", KEEP_ALIVE: "\x1b[2m"},
-    # Without red and yellow, the colours of warnings.
+    # Red and yellow are reserved for warnings.
     connections=("\x1b[36m", "\x1b[35m", "\x1b[34m", "\x1b[32m", "\x1b[96m", "\x1b[95m", "\x1b[94m", "\x1b[92m"),
 )
 
@@ -75,7 +75,7 @@ class Symbols(msgspec.Struct, frozen=True):
 
 UNICODE = Symbols()
 STAND_INS = msgspec.structs.replace(UNICODE, to_server="\x01", to_client="\x02", answers="\x03", good="\x04", micro="\x05")
-"""UNICODE with control characters, which no escaped text has, for the frequent marks: ASCII text is faster until it is encoded."""
+"""UNICODE with control characters for the frequent marks. Escaped text never has these, and ASCII text is faster until it is encoded."""
 ASCII = Symbols("->", "<-", "re", "ok", "BAD", "...", "|", "-", "u", "|", ":", "|", "|", ">", "<", "*")
 _OTHERS_TO_ASCII = {"–": "-", "−": "-", "×": "x", "↑": "^", "↓": "v", "━": "-", "•": "*", "▌": "|"}
 
@@ -109,10 +109,10 @@ def symbols(encoding: str) -> Symbols:
 
 
 def encoded(text: str, encoding: str) -> bytes:
-    """Return text that others wrote in an encoding: with the ASCII symbols where it lacks ours, and escapes for all else."""
+    """Encode text that another module made. Where the encoding lacks our symbols, use ASCII ones; escape all other characters."""
     marks = symbols(encoding)
     if marks is not UNICODE:
-        ours, theirs = (msgspec.structs.astuple(of)[::-1] for of in (UNICODE, marks))  # of two for one, the first
+        ours, theirs = (msgspec.structs.astuple(of)[::-1] for of in (UNICODE, marks))  # reversed: of two equal symbols, the first wins
         text = text.translate(str.maketrans({**_OTHERS_TO_ASCII, **dict(zip(ours, theirs, strict=True))}))
     return text.encode(encoding, "backslashreplace")
 

@@ -156,7 +156,7 @@ def exchange_line(view: View, row: ExchangeRow, lines: list[str]) -> None:
 
 
 def connection_line(view: View, row: ConnectionRow, lines: list[str]) -> None:
-    """Append the lines of a connection: its endpoints, its protocol, its course, and the traffic of each side."""
+    """Append the lines of a connection: endpoints, protocol, course, and the traffic of each side."""
     look, marks = view.palette, view.symbols
     name = row.connection or "?"
     is_introduced = name in view.introduced

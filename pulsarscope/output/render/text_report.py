@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from pulsarscope.dissect.contract.capabilities import ReportColumn
 
 WIDTH = 100
-"""Cells of a line of prose without a terminal."""
+"""Cells of a line of prose when the output is not a terminal."""
 
 PADDED_MAX = 120
-"""Cells up to which names are padded without a terminal; none is clipped there."""
+"""Cells to which names are padded at most when the output is not a terminal; names are not clipped there."""
 
 NAME_WIDTH = 18
 """Cells of a column of names; spare columns are omitted to keep them."""
 
 NAME_WIDTH_MIN = 10
-"""Least cells of a column of names; below, the last columns are cut."""
+"""Least cells of a column of names. If even these do not fit, the last columns are cut."""
 
 _PARTING = {"p99": 1, "max": 1, "": 0}
-"""Ranks of headings that say what they are only beside the column before them: a line should begin with another one."""
+"""Ranks of headings that make sense only beside the column before them, so a line should begin with another column."""
 
 _UNITS = re.compile(r" (?<=\d )(?=(?:ns|µs|ms|s|B|kB|MB|GB|TB)\b)")
 """Spaces between a number and its unit, which stay on one line."""
@@ -62,7 +62,7 @@ class ReportOptions(msgspec.Struct, frozen=True):
     short_topic: Callable[[str], str] = str
     """Short form of a topic's name."""
     folds: bool = True
-    """Columns of a table that have no room stand below the others; else they are cut, so that a row is one line."""
+    """Show columns that do not fit below the others; else cut them, so that a row is one line."""
 
 
 class TextColumn(msgspec.Struct):
@@ -75,7 +75,7 @@ class TextColumn(msgspec.Struct):
     spare: bool = False
     """True for a column that is omitted when the table does not fit."""
     kept: bool = False
-    """True for a column that is shown without any value, too."""
+    """True for a column that is shown even without any value."""
     color: str = ""
     """Escape sequence before each cell."""
 
@@ -107,7 +107,7 @@ class TextReport:
             self.paragraph(note, 2, look.dim)
 
     def file_names(self) -> None:
-        """Add the names of several files by their positions, which stand in names of frames."""
+        """If there are several files, add their names with the positions that occur in names of frames."""
         files = self.options.files
         if len(files) < 2 or self.options.quiet:
             return
@@ -126,9 +126,9 @@ class TextReport:
             self.lines.append(f"{space}{color}{line}{end}".replace("\N{NO-BREAK SPACE}", " "))
 
     def table(self, columns: Sequence[TextColumn], more: int = 0, noun: str = "") -> None:
-        """Add a table, made to fit: columns that have no room stand below, with the first ones again.
+        """Add a table, made to fit. Columns that do not fit follow below, after a repetition of the first columns.
 
-        Columns without any value are omitted, and headings without rows.
+        Columns without any value are omitted, and so are headings without rows.
         """
         shown = [column for column in columns if column.name or column.kept or any(cell not in ("", "0") for cell in column.cells)]
         look = self.palette
@@ -141,12 +141,12 @@ class TextReport:
             self.paragraph(f"and {plural(more, noun)} more ({self.options.shows_more})", 2, look.dim)
 
     def _parts(self, shown: list[TextColumn]) -> Iterator[tuple[list[TextColumn], list[int]]]:
-        """Yield the columns that stand side by side, with their widths."""
+        """Yield the groups of columns that stand side by side, with their widths."""
         if self.options.width is None:
             yield shown, [min(max(map(cell_width, (column.heading, *column.cells))), PADDED_MAX) for column in shown]
             return
         widths = self._fitting(shown)
-        marks = len(list(takewhile(lambda column: not column.heading, shown)))  # such as directions, which alone name no row
+        marks = len(list(takewhile(lambda column: not column.heading, shown)))  # such as directions, which alone do not identify a row
         names = shown[:marks] + list(takewhile(lambda column: column.name, shown[marks:])) or shown[:1]
         start, room = len(names), self.width - self._taken(widths[: len(names)])
         folds = bool(names) and self.options.folds and start < len(shown) and self._taken([max(widths[start:])]) <= room
@@ -168,7 +168,7 @@ class TextReport:
                 break
             shown.remove(spare[-1])
         names = [at for at, column in enumerate(shown) if column.name]
-        for at in names:  # none fits that is wider than the line, and a name off the wire may have megabytes
+        for at in names:  # no column is wider than the line; a name off the wire may have megabytes
             widths[at] = min(widths[at], max(self.width, NAME_WIDTH_MIN))
         while names and self._taken(widths) > self.width:
             at = max(names, key=widths.__getitem__)
@@ -178,7 +178,7 @@ class TextReport:
         return widths
 
     def _taken(self, widths: Sequence[int]) -> int:
-        """Return the cells of a line, with two spaces before each column."""
+        """Return the cells that a line takes, with two spaces before each column."""
         return sum(widths) + 2 * len(widths)
 
     def _row(self, columns: Sequence[TextColumn], widths: Sequence[int], cells: Sequence[str]) -> str:
@@ -234,7 +234,7 @@ class TextReport:
         return escape(str(value))
 
     def bar(self, share: float, width: int) -> str:
-        """Return a bar of a share of `width` cells; a share above 0 gives at least the thinnest bar."""
+        """Return a bar that fills a share of `width` cells; a share above 0 gives at least the thinnest bar."""
         if not self.unicode:
             return "#" * max(round(share * width), share > 0)
         eighths = max(round(share * width * 8), share > 0)
@@ -254,7 +254,7 @@ class TextReport:
         return escape(connection_label(name, several_files=len(self.options.files) > 1))
 
     def finding_text(self, text: str | None) -> str:
-        """Return the text of a finding, escaped, with the names of connections as they are elsewhere."""
+        """Return the text of a finding, escaped, with connection names in their usual form."""
         return escape(with_labels(text or "", several_files=len(self.options.files) > 1))
 
     def severity(self, severity: str, text: str) -> str:
@@ -281,7 +281,7 @@ def rate_text(rate: float | None) -> str:
 
 
 def change_text(percent: float | None) -> str:
-    """Return a change as +12 %, -3 %, as x5.2 above threefold, and empty without a change."""
+    """Return a change such as +12 % or -3 %, as a factor such as x5.2 above threefold, and empty without a change."""
     if not percent:
         return ""
     if percent > 200:

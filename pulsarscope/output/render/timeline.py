@@ -1,6 +1,6 @@
-"""The timeline: a line for each frame, in order.
+"""The timeline: one line for each frame, in order.
 
-The hot path is one pass with one f-string a line, without rich. Rare cases leave it through one test.
+The hot path is one pass with one f-string for each line, without rich. One test sends rare cases off it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from pulsarscope.output.render.times import SLOW_NANOSECONDS
 from pulsarscope.output.render.view import LOOKS_MAX, View
 
 COMMAND_WIDTH = 33
-"""Cells of the column of commands: the longest, such as SCALABLE_TOPIC_SUBSCRIBE_RESPONSE, fit."""
+"""Cells of the column of commands: enough for the longest, such as SCALABLE_TOPIC_SUBSCRIBE_RESPONSE."""
 
 NARROW_COMMAND_WIDTH = 16
-"""Least cells of that column on a narrow terminal, where longer names lose their middle; frequent names fit."""
+"""Least cells of that column on a narrow terminal. Longer names lose their middle; frequent names fit."""
 
 NARROW_REST = 48
-"""Cells of a narrow terminal that other columns take; the column of commands grows with half of those beyond."""
+"""Cells of a narrow terminal that other columns take. The column of commands gets half of any further cells."""
 
 LATENCIES_MAX = 4096
 """Texts of durations that are cached."""
 
 
 ConnectionLook = tuple[str, str, Callable[[FrameRow], str], Callable[[FrameRow], bool], int]
-"""Parts of the lines of a connection: its name and an arrow, for frames of client and of server; functions for the summary of a frame and
-the completeness of its messages; cells of name and arrow with the spaces around all columns."""
+"""Parts of the lines of a connection: its name with an arrow, for frames of the client and of the server; functions for the summary of a
+frame and for the completeness of its messages; the cells of name and arrow, with the spaces around all columns."""
 
 
 class TimelineOutput:
@@ -96,7 +96,7 @@ class TimelineOutput:
         self.last = row
 
     def _compiled_lines(self, ordered: Any, place: int, lines: list[str]) -> int:
-        """Append the lines that the compiled reader writes from a place on; return that of the row which it leaves to Python."""
+        """Append the lines that the compiled reader writes from `place` on. Return the place of the row left to Python."""
         view = self._view
         clock, look, marks = view.clock, view.palette, view.symbols
         if clock.zero is None:
@@ -207,7 +207,7 @@ class TimelineOutput:
         return []
 
     def _latency(self, nanoseconds: int) -> str:
-        """Return a duration with a space before it, and cache it: captures with microseconds have few different ones."""
+        """Return a duration with a space before it, and cache it: captures in microseconds have few distinct durations."""
         if len(self._latencies) >= LATENCIES_MAX:
             self._latencies.clear()
         text = self._latencies[nanoseconds] = f" {duration(nanoseconds, self._view.symbols.micro)}"
@@ -238,7 +238,7 @@ class TimelineOutput:
         return connection_look
 
     def _introduction(self, row: FrameRow) -> str:
-        """Do as `_look_of`, and return the lines."""
+        """Call `_look_of`, and return the lines that it appends."""
         lines: list[str] = []
         self._look_of(row, lines)
         return "\n".join(lines)
@@ -258,7 +258,7 @@ class TimelineOutput:
         return shown
 
     def other(self, row: Any, lines: list[str]) -> None:
-        """Append the lines of a row of another kind: messages, exchanges, warnings, and the kinds asked for."""
+        """Append the lines of a row of another kind: messages, exchanges, warnings, and the requested kinds."""
         view = self._view
         if type(row) is FindingRow:
             view.finding(row, lines, notes=self._show_notes, last=self.last)

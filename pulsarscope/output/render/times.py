@@ -12,13 +12,13 @@ RELATIVE, DELTA, UTC, LOCAL, EPOCH_SECONDS = MODES = ("relative", "delta", "utc"
 
 
 SLOW_NANOSECONDS = SECOND // 10
-"""Latency from which it stands out."""
+"""Latency from which it is highlighted."""
 
 
 class Clock:
     """A formatter of the times of rows in one of the `MODES`.
 
-    relative: seconds since `start`, else since the first row; delta: since the row before; utc, local: time of day; epoch: since 1970.
+    relative: seconds since `start`, or since the first row; delta: since the previous row; utc, local: time of day; epoch: since 1970.
     """
 
     def __init__(self, mode: str, zone: tzinfo | None = None) -> None:
@@ -46,7 +46,7 @@ class Clock:
 
     @property
     def zero(self) -> int | None:
-        """Return the time from which times are counted, or that before; None when there is none yet."""
+        """Return the time from which times are counted, or the previous time; None if there is none yet."""
         return self._zero
 
     def widen(self, width: int) -> None:
@@ -76,7 +76,7 @@ class Clock:
         return self._day
 
     def _new_second(self, time: int) -> str:
-        """Return the time as text, and keep its part up to the point for the times of the same second."""
+        """Return the time as text, and keep the part before the point for other times in the same second."""
         if self._mode == DELTA:
             before, self._zero = self._zero, time
             return f"{(time - (time if before is None else before)) / SECOND:+.6f}"
@@ -121,7 +121,7 @@ def instant_text(time: int) -> str:
 
 
 def moment_text(time: int, mode: str, start: int | None, before: int | None) -> str:
-    """Return a time with nine digits in one of the `MODES`, with the date; `start` and `before` are times that it counts from."""
+    """Return a time with nine digits and its date in one of the `MODES`; relative and delta times count from `start` and `before`."""
     if mode == EPOCH_SECONDS:
         return f"{time // SECOND}.{time % SECOND:09d}"
     if mode == LOCAL:

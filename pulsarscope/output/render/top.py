@@ -1,4 +1,4 @@
-"""The screen of `live --top`: current traffic, rates, findings and losses, as keys have chosen them."""
+"""The screen of `live --top`: current traffic, rates, findings and losses, as chosen by keys."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pulsarscope.output.render.top_state import HELP, Action, ChosenView, TopSta
 from pulsarscope.output.render.top_tables import VIEWS, add_table, ordered, records, selected
 
 SNAPSHOT_NANOSECONDS = 500_000_000
-"""Age at which the tables are made anew: keys are answered from the last ones at once."""
+"""Age at which the tables are computed again. Keys are answered at once from the latest tables."""
 
 FINDINGS_MAX = 5
 """Findings above the table; half as many on a screen of few lines."""
 
 FEW_LINES = 30
 TABLE_LINES = 4
-"""Least lines of a further table: an empty one, its title, names of columns and a row."""
+"""Least lines of a further table: an empty line, its title, the names of columns, and a row."""
 
 SUMMARY_ROWS = 10
 HELP_KEYS = max(len(keys) for keys, _ in HELP) + 2
@@ -42,7 +42,7 @@ class Status(NamedTuple):
 
 
 class Top:
-    """An output that makes pictures of a screen instead of rows. Rows and keys may come from different threads."""
+    """An output that draws pictures of a screen instead of writing rows. Rows and keys may come from different threads."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class Top:
     ) -> None:
         """Show the status of a capture, by a clock with nanoseconds since the epoch.
 
-        `endpoints` gives those of connections, `consumers` the records of open consumers, `name_of` the present name of a topic,
-        `table_records` those of the tables of protocols.
+        `endpoints` gives the endpoints of connections, `consumers` the records of open consumers, `name_of` the current name of a topic,
+        `table_records` the records of the tables of protocols.
         """
         self._status = status
         self._clock = clock
@@ -70,7 +70,7 @@ class Top:
         self._state = TopState(tables)
         self._snapshot = self._traffic.snapshot(0)
         self.keyboard = True
-        """False when no keys can come: none are named."""
+        """False if there is no keyboard: the screen then names no keys."""
 
     def write(self, rows: list[Any]) -> None:
         """Take rows (see `Output`)."""
@@ -85,7 +85,7 @@ class Top:
         return self._state.press(key, self._rows(self._state.place))
 
     def _refresh(self, *, now: bool = False) -> None:
-        """Make the tables anew when they are old, unless the screen is paused."""
+        """Compute the tables again if they are old, unless the screen is paused."""
         with self._lock:
             time = self._clock()
             if now or (not self._state.paused and not 0 <= time - self._snapshot.time < SNAPSHOT_NANOSECONDS):
@@ -101,7 +101,7 @@ class Top:
     # ---- pictures
 
     def picture(self, width: int, height: int) -> str:
-        """Return the content of a screen of this size, a line for each of its lines at most."""
+        """Return the content of a screen of this size, with at most `height` lines."""
         self._refresh()
         state, snapshot = self._state, self._snapshot
         report = TextReport(msgspec.structs.replace(self._options, width=width))
@@ -124,7 +124,7 @@ class Top:
         return "\n".join([*lines, self._footer(report)][:height])
 
     def summary(self, width: int) -> str:
-        """Return what stays at the end: totals, tables by what happened since the start, and the findings with what to try."""
+        """Return what stays on the terminal at the end: totals, tables of activity since the start, and the findings with advice."""
         self._refresh(now=True)
         snapshot = self._snapshot
         report = TextReport(msgspec.structs.replace(self._options, width=width, limit=SUMMARY_ROWS))
@@ -161,7 +161,7 @@ class Top:
             report.paragraph(f"latency of sending  {spread}  max {report.duration(latencies.largest)}", 2)
 
     def _tabs(self, report: TextReport, state: TopState) -> None:
-        """Add the line of the views, and of what is chosen in this one."""
+        """Add the line with the views and the choices in the current one."""
         place = state.place
         look = report.palette
         lines: list[list[str]] = [[]]
@@ -195,7 +195,7 @@ class Top:
         return f"connection {connection_label(place.name, several_files=False)}, closed"
 
     def _table(self, report: TextReport, place: ChosenView, rows: list[ReportRecord], room: int) -> None:
-        """Add the part of the table around the chosen row, which stands out."""
+        """Add the part of the table around the chosen row, which is highlighted."""
         if not rows:
             report.paragraph("nothing matches the filter" if place.pattern else "nothing yet", 2, report.palette.dim)
             return
@@ -214,7 +214,7 @@ class Top:
         report.lines += table.lines
 
     def _other_tables(self, report: TextReport, view: str, height: int) -> None:
-        """Use lines that are left for the beginnings of the other tables."""
+        """Fill the remaining lines with the first rows of the other tables."""
         others = [other for other in self._state.views if other != view and self._snapshot.tables.get(other)]
         for at, other in enumerate(others):
             room = (height - len(report.lines)) // (len(others) - at)
@@ -225,7 +225,7 @@ class Top:
             add_table(report, self._state.views[other].columns, rows[: room - 3], None)
 
     def _finding_text(self, width: int, rows: list[ReportRecord]) -> list[str]:
-        """Return the whole text of the chosen finding, and what to try."""
+        """Return the whole text of the chosen finding, and its advice."""
         report = TextReport(msgspec.structs.replace(self._options, width=width))
         if rows:
             code = rows[self._state.place.position(rows)]["code"]
@@ -290,7 +290,7 @@ def _begun_before(snapshot: Snapshot) -> str:
 
 
 def _findings(report: TextReport, snapshot: Snapshot, most: int) -> None:
-    """Add a line for each of the gravest codes."""
+    """Add a line for each of the most severe codes."""
     if snapshot.begun_before:
         report.paragraph(_begun_before(snapshot), 2, report.palette.dim)
     if not snapshot.findings:
@@ -306,12 +306,12 @@ def _findings(report: TextReport, snapshot: Snapshot, most: int) -> None:
 
 
 def _finding_line(text: str) -> str:
-    """Return the text of a finding with names of connections as all screens have them."""
+    """Return the text of a finding, with connection names in the form of all screens."""
     return with_labels(escape(text), several_files=False)
 
 
 def _finding(report: TextReport, group: FindingGroup, *, latest: int) -> None:
-    """Add the latest findings of a code with their whole text, and what to try."""
+    """Add the latest findings of a code with their whole text and advice."""
     head = f"{group.severity} {escape(group.code)}, {plural(group.count, 'time')}"
     report.lines.append(f"  {report.severity(group.severity, head)}")
     for row in [*group.latest][-latest:][::-1]:

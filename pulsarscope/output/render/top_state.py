@@ -1,4 +1,4 @@
-"""State that the keys of the screen of `live --top` have set. It knows neither terminal nor traffic: keys and rows are given."""
+"""The state of the screen of `live --top`, as set by keys. It knows neither terminal nor traffic: callers pass keys and rows."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ HELP = (
 
 
 class Action(Enum):
-    """Effect of a key besides another picture."""
+    """Effect of a key other than a new picture."""
 
     NONE = auto()
     QUIT = auto()
 
 
 class ChosenView(msgspec.Struct):
-    """A view, and what is chosen in it."""
+    """A view, and the choices made in it."""
 
     view: str
     name: str | None = None
@@ -44,11 +44,11 @@ class ChosenView(msgspec.Struct):
     chosen: tuple[Any, ...] | None = None
     """Identity of the chosen row; None for the first."""
     at: int = 0
-    """Its position, for when it is gone."""
+    """Position of the chosen row, used when the row is gone."""
     first: int = 0
     """Position of the first row shown."""
     column: int | None = None
-    """Column that rows are sorted by; None: as they come."""
+    """Column by which rows are sorted; None: in their original order."""
     reverse: bool = False
     pattern: str = ""
     tables: Columns = msgspec.field(default_factory=lambda: COLUMNS)
@@ -61,11 +61,11 @@ class ChosenView(msgspec.Struct):
 
     @property
     def sort_column(self) -> ReportColumn | None:
-        """The column that rows are sorted by."""
+        """The column by which rows are sorted."""
         return None if self.column is None else self.columns[self.column]
 
     def position(self, rows: Sequence[ReportRecord]) -> int:
-        """Return the position of the chosen row, wherever it is now."""
+        """Return the current position of the chosen row."""
         if self.chosen is not None:
             for at, row in enumerate(rows):
                 if identity(self.view, row, self.tables) == self.chosen:
@@ -80,7 +80,7 @@ class ChosenView(msgspec.Struct):
         self.chosen = identity(self.view, rows[self.at], self.tables) if rows and self.at else None
 
     def scroll(self, room: int, count: int) -> int:
-        """Return the position of the first row shown, so that the chosen one is among `room` of them."""
+        """Return the position of the first of `room` rows to show, so that the chosen row is among them."""
         self.first = max(min(self.first, self.at, count - room), self.at - room + 1, 0)
         return self.first
 
@@ -107,7 +107,7 @@ class TopState:
         return self.places[-1]
 
     def press(self, key: str, rows: Sequence[ReportRecord]) -> Action:
-        """Act on a key: a character, or the name of one such as up. `rows` are those of the place, as shown."""
+        """Act on a key: a character, or a name such as up. `rows` are those of the current place, as shown."""
         if self.typing is not None:
             self._type(key)
         elif self.helping and key != "q":
@@ -164,7 +164,7 @@ class TopState:
             self.places.append(ChosenView("topic", row["topic"]))
 
     def _back(self) -> None:
-        """Go back to the view before, or remove its filter."""
+        """Remove the filter of the view, or return to the previous view."""
         if len(self.places) > 1:
             self.places.pop()
         else:

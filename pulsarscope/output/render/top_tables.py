@@ -1,4 +1,4 @@
-"""The tables of the screen of `live --top`: their columns, and their records as selected and sorted."""
+"""The tables of the screen of `live --top`: their columns, and the selection and order of their records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _CONSUMER = (
 )
 
 Columns = Mapping[str, tuple[ReportColumn, ...]]
-"""By view."""
+"""Columns by view."""
 
 COLUMNS: Columns = {
     "topics": (
@@ -93,7 +93,7 @@ COLUMNS: Columns = {
 }
 
 VIEWS = ("topics", "producers", "consumers", "connections", "requests")
-"""Views in the order of their tabs; those of tables of protocols follow."""
+"""Views in the order of their tabs; the views of protocol tables follow."""
 
 _IDENTITY = {
     "topics": ("topic",),
@@ -108,7 +108,7 @@ _IDENTITY = {
 
 
 def columns_with(tables: Iterable[ReportTable]) -> Columns:
-    """Return the columns of all views, those of tables of protocols included."""
+    """Return the columns of all views, including the protocol tables."""
     return {
         **COLUMNS,
         **{table.name: tuple(column._replace(kept=False) for column in table.columns) for table in tables},
@@ -116,13 +116,13 @@ def columns_with(tables: Iterable[ReportTable]) -> Columns:
 
 
 def identity(view: str, record: ReportRecord, columns: Columns = COLUMNS) -> tuple[Any, ...]:
-    """Return what stays the same of a record from one moment to the next: of tables of protocols the names that they begin with."""
+    """Return what identifies a record from one picture to the next. In protocol tables, these are the leading columns of names."""
     names = _IDENTITY.get(view) or [column.key for column in takewhile(is_name, columns[view])]
     return tuple(record.get(key) for key in names)
 
 
 def records(snapshot: Snapshot, view: str, name: str | None, frames: list[FrameLine]) -> list[ReportRecord]:
-    """Return the records of a view; `name` is that of its topic or connection, `frames` those of the connection."""
+    """Return the records of a view; `name`: its topic or connection, `frames`: the frames of that connection."""
     if view == "topic":
         return _parties(snapshot, name)
     if view == "connection":
@@ -157,7 +157,7 @@ def _parties(snapshot: Snapshot, topic: str | None) -> list[ReportRecord]:
 
 
 def selected(columns: Iterable[ReportColumn], rows: list[ReportRecord], pattern: str) -> list[ReportRecord]:
-    """Return the records with a name that has the pattern in it, whatever the case."""
+    """Return the records with a name that contains the pattern, regardless of case."""
     if not pattern:
         return rows
     pattern = pattern.lower()
@@ -166,7 +166,7 @@ def selected(columns: Iterable[ReportColumn], rows: list[ReportRecord], pattern:
 
 
 def ordered(rows: list[ReportRecord], column: ReportColumn | None, *, reverse: bool) -> list[ReportRecord]:
-    """Return the records by a column: numbers from the largest, text from A; those without a value last."""
+    """Return the records sorted by a column: numbers from the largest, text from A, records without a value last."""
     if column is None:
         return rows[::-1] if reverse else rows
 
@@ -180,14 +180,14 @@ def ordered(rows: list[ReportRecord], column: ReportColumn | None, *, reverse: b
 
 
 def add_table(report: TextReport, columns: Iterable[ReportColumn], rows: list[ReportRecord], sorted_by: str | None) -> None:
-    """Add the rows of a view to a report, with the mark of the column that they are sorted by."""
+    """Add the rows of a view to a report, and mark the column by which they are sorted."""
     mark = "▾" if report.unicode else "v"
     shown = [column._replace(heading=f"{column.heading}{mark}") if column.key == sorted_by else column for column in columns]
     report.table(report.columns(shown, rows, partial(_cell, report)))
 
 
 def _cell(report: TextReport, form: str, value: Any) -> str:
-    """Return a value in the form of its column; some forms are of this screen only."""
+    """Return a value in the form of its column; some forms exist only on this screen."""
     if form == "size_rate":
         return f"{size_text(value)}/s" if value else ""
     if form == "course" and value is not None:

@@ -36,11 +36,11 @@ class TreeOutput:
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
         self._view = View(sink, options)
         self._shown: Counter[str] = Counter()
-        """Number of rows so far, by kind."""
+        """Number of rows written so far, by kind."""
         self._show_notes = "finding" in options.kinds
         self._hex = HexLines(options)
         self._before: int | None = None
-        """Time of the frame before."""
+        """Time of the previous frame."""
 
     def write(self, rows: list[Any]) -> None:
         """Write rows (see `Output`)."""
@@ -63,7 +63,7 @@ class TreeOutput:
         self._view.emit(self._view.closing([plural(count, kind) for kind, count in self._shown.items()] or ["0 frames"]))
 
     def _begin(self, kind: str, lines: list[str]) -> None:
-        """Count a row, and separate it from the one before by an empty line."""
+        """Count a row, and separate it from the previous one by an empty line."""
         if lines or self._shown:
             lines.append("")
         self._shown[kind] += 1
@@ -110,7 +110,7 @@ class TreeOutput:
                 lines.append(self._fit(f"{_label(title, 1, dim, reset)}{value}"))
 
     def _sections(self, row: FrameRow) -> list[tuple[str, Any]]:
-        """Return titles with a text, or with an object for a branch; absent values are omitted."""
+        """Return the titles of sections, each with a text or the object of a branch; absent values are omitted."""
         view = self._view
         look = view.palette
         place = f"{row.packet} of {view.file_name(row.file)}" if view.several_files else str(row.packet)
@@ -210,7 +210,7 @@ def _label(name: str, depth: int, dim: str, reset: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a single value, escaped; bytes as hex with their length."""
+    """Return a scalar as escaped text; bytes as hex with their length."""
     if isinstance(value, (bytes, bytearray)):
         more = "…" if len(value) > SHOWN_BYTES else ""
         return f"{value[:SHOWN_BYTES].hex(' ')}{more}  ({plural(len(value), 'byte')})" if value else "(0 bytes)"

@@ -36,13 +36,13 @@ FAILURES_MAX = 100
 """Different exceptions of dissectors that are reported."""
 
 LABEL_WIDTH = 4
-"""Initial width of the column of connections, widened as that of names."""
+"""Initial width of the column of connections, which widens like that of names."""
 
 INTRODUCED_MAX = 65_536
 """Connections that are remembered as introduced; an older one is introduced again."""
 
 LOOKS_MAX = 4_096
-"""Connections of which the repeated parts of lines are kept; those of others are made again."""
+"""Connections whose repeated parts of lines are cached."""
 
 NARROWEST = 20
 """Least cells for text on a narrow terminal, where lines wrap instead."""
@@ -63,7 +63,7 @@ class View:
         self.clock = Clock(options.time)
         dissectors = options.run.dissectors.values()
         self.refusals = tuple({ending for dissector in dissectors for ending in dissector.refusals})
-        """Endings of commands that stand out."""
+        """Endings of commands that are highlighted as refusals."""
         self.families = {command: family for dissector in dissectors for command, family in dissector.families.items()}
         """Purposes of commands."""
         self.short_topic: Callable[[str], str] = join_topic_names(dissectors).short
@@ -80,9 +80,9 @@ class View:
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._dissectors: dict[str, str] = {}
         self.held_dissectors: dict[str, str] = {}
-        """Names of those of connections whose rows are written later, when they may have ended."""
+        """Names of dissectors by connection, for rows that are held back: their connections may have ended when they are written."""
         self._dissector_of: dict[str | None, Any] = {}
-        """Dissectors of the connections of the rows at hand that were asked for."""
+        """Dissectors by connection, cached for the current rows."""
         self._labels: dict[str | None, str] = {}
         self._colors: dict[str | None, str] = {}
         self._hints: set[str] = set()
@@ -111,7 +111,7 @@ class View:
         self._sink.write(data)
 
     def prepare(self, rows: Sequence[Any]) -> None:
-        """Remember the connections that end within these rows, which the run has forgotten already."""
+        """Remember the connections that end within these rows: the run no longer knows them."""
         if self.run.start is not None:
             self.clock.start(self.run.start)
         self._endpoints.clear()
@@ -136,21 +136,21 @@ class View:
         return name if self.several_files else name.rpartition(":")[2]
 
     def label(self, connection: str | None) -> str:
-        """Return the name of a connection as the screen has it."""
+        """Return the displayed name of a connection."""
         if (label := self._labels.get(connection)) is None:
             label = escape(connection_label(connection, several_files=self.several_files))
             remember(self._labels, connection, label, LOOKS_MAX)
         return label
 
     def color(self, connection: str | None) -> str:
-        """Return the colour of a connection, the same whatever is shown."""
+        """Return the colour of a connection, which does not depend on what else is shown."""
         if (color := self._colors.get(connection)) is None:
             color = "" if connection is None else self.palette.connection(first_packet(connection))
             remember(self._colors, connection, color, LOOKS_MAX)
         return color
 
     def family_color(self, command: str) -> str:
-        """Return the colour of what a command is for."""
+        """Return the colour of a command's purpose."""
         return self.palette.families.get(self.families.get(command, ""), "")
 
     def introduce(self, connection: str, lines: list[str], source: str | None = None) -> str:
@@ -205,7 +205,7 @@ class View:
             return ""
 
     def dissector_failed(self, dissector: Any, member: str, error: Exception, row: Row, lines: list[str]) -> None:
-        """Append a finding, once, that a member of a dissector raised: rows are shown without its result."""
+        """Append a finding, once, that a function of a dissector raised an exception: rows are shown without its result."""
         failed = failure(dissector, member, error)
         if failed in self._failures or len(self._failures) >= FAILURES_MAX:
             return
@@ -216,7 +216,7 @@ class View:
         self.finding(FindingRow(*where, code.code, code.severity, code.layer, text, failed._asdict(), code.hint), lines)
 
     def columns(self, rest: str, lines: list[str]) -> None:
-        """Append the heading of the columns, once; `rest` is what it says of those behind the arrow."""
+        """Append the heading of the columns, once; `rest` is its part for the columns after the arrow."""
         if not self._headed and not self.options.quiet:
             self._headed = True
             look = self.palette
@@ -238,7 +238,7 @@ class View:
         return f"{look.dim}{name:>{self.name_width}} {time:>{self.clock.width}}{look.reset} {color}{label}{look.reset if color else ''}"
 
     def day_line(self, time: int, lines: list[str]) -> None:
-        """Append a line with the date, when it has changed."""
+        """Append a line with the date if it has changed."""
         if (day := self.clock.day(time)) is not None:
             lines.append(f"{self.palette.dim}{self.symbols.rule * 2} {day} {self.symbols.rule * 2}{self.palette.reset}")
 
@@ -247,7 +247,7 @@ class View:
         return self.name_width + self.clock.width + self.label_width + 3 + len(mark)
 
     def room(self, taken: int) -> int:
-        """Return the remaining cells of a line; without a terminal it has no end."""
+        """Return the remaining cells of a line; a line has no limit if the output is not a terminal."""
         return 1 << 30 if self.width is None else max(self.width - taken, NARROWEST)
 
     def clip(self, text: str, width: int) -> str:
@@ -285,8 +285,8 @@ class View:
     def finding(self, row: FindingRow, lines: list[str], *, notes: bool = False, last: Row | None = None) -> None:
         """Append the lines of a finding, with its hint on a line of its own, unless it was shown before.
 
-        Notes, and with --quiet all findings, are omitted unless asked for by `notes`. A finding about `last`, the row of the line above,
-        shows no place.
+        Notes, and with --quiet all findings, are omitted unless `notes` is True. A finding about `last`, the row of the line above, shows
+        no place.
         """
         severity = row.severity or WARNING
         if not notes and (severity == NOTE or self.options.quiet):
@@ -321,7 +321,7 @@ class View:
     def _place(self, row: FindingRow) -> str:
         text = row.text
         if row.connection is not None and (row.connection in text or frame_name(row.file, row.packet, row.sub) in text):
-            return ""  # the text has it
+            return ""  # the text says it
         if row.packet is not None:
             on = f" on {self.label(row.connection)}" if row.connection in self.introduced else ""
             return f"at {'packet ' if row.sub is None else ''}{self.name(row)}{on}: "
@@ -332,7 +332,7 @@ class View:
     def closing(self, counts: list[str]) -> list[str]:
         """Return the last lines: the counts of shown rows, and of findings by severity.
 
-        Without any connection, the omitted notes come first: they may explain that.
+        Without any connection, the omitted notes come first: they may explain why.
         """
         if self.options.quiet:
             return []
@@ -353,14 +353,14 @@ class View:
                 self._append_finding(row, lines, None)
         totals = ", ".join(findings) or "no findings"
         if (self.connections or self.options.selection is not None) and not self.run.evaluates_rules:
-            totals += "" if self.run.damaged else " in the frames"  # of the files, too
+            totals += "" if self.run.damaged else " in the frames"  # else the counts include findings about the files
             totals += " (see diagnose)" if self.options.readable else ""
         elif self.options.readable and self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
             totals += " (see diagnose)"
         return [*lines, "", *self._in_lines([*parts, totals])]
 
     def _in_lines(self, parts: Sequence[str]) -> list[str]:
-        """Join texts, in as many lines as the terminal needs."""
+        """Join texts, wrapped to the terminal."""
         dot, room = f" {self.palette.dim}{self.symbols.dot}{self.palette.reset} ", 0
         lines: list[str] = []
         for part in parts:
@@ -374,7 +374,7 @@ class View:
         return lines
 
     def _selected(self) -> list[str]:
-        """Return the numbers of rows that a filter selected, as a list of one text, or an empty list."""
+        """Return a list with one text about the numbers of rows that a filter selected, or an empty list."""
         if (selection := self.options.selection) is None:
             return []
         kinds = [kind for kind, seen in selection.seen.items() if seen] or list(self.options.kinds[:1])
