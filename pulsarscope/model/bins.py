@@ -1,4 +1,4 @@
-"""Cells by bin of time and key, of which there are never more than a bound: the bins double instead."""
+"""Cells by time bin and key, bounded in number: when they become too many, the bins double in width."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Key = TypeVar("Key", bound=Hashable)
 Cell = TypeVar("Cell")
 
 FINEST = 1_000
-"""Nanoseconds of a bin at first: no clock of a capture is finer than this by much."""
+"""Initial width of a bin, nanoseconds: hardly any capture clock is finer than this."""
 
 
 class Bins(Generic[Key, Cell]):
@@ -18,14 +18,14 @@ class Bins(Generic[Key, Cell]):
     def __init__(self, most: int, make: Callable[[], Cell], join: Callable[[Cell, Cell], object], width: int = FINEST) -> None:
         """Keep at most `most` cells, which must be more than there are keys; `join` adds a later cell to an earlier one."""
         self.width = width
-        """Nanoseconds of a bin."""
+        """Width of a bin, nanoseconds."""
         self._most = most
         self._make = make
         self._join = join
         self._cells: dict[tuple[int, Key], Cell] = {}
 
     def of(self, time: int, key: Key) -> Cell:
-        """Return the cell of a key at a time."""
+        """Return the cell of a key at a time; make it if there is none."""
         place = time // self.width, key
         if (cell := self._cells.get(place)) is None:
             while len(self._cells) >= self._most and place not in self._cells:
@@ -35,12 +35,12 @@ class Bins(Generic[Key, Cell]):
         return cell
 
     def widen(self, bins: int, end: int = 0) -> None:
-        """Double the bins until there are at most so many from the first to the last, or to that of the time `end`."""
+        """Double the bins until there are at most `bins` of them from the first to the last, or to the one that holds the time `end`."""
         while self._cells and max(self._places()[-1][0], end // self.width) - self._places()[0][0] >= bins:
             self._double()
 
     def cells(self) -> list[tuple[int, Key, Cell]]:
-        """Return the start of its bin, the key and the cell of each, in order of time."""
+        """Return each cell with the start of its bin and its key, ordered by time."""
         return [(place * self.width, key, self._cells[place, key]) for place, key in self._places()]
 
     def _places(self) -> list[tuple[int, Key]]:

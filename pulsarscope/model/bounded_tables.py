@@ -1,4 +1,4 @@
-"""Tables of bounded size in the order of insertion."""
+"""Tables of bounded size, in insertion order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 class _Nothing(dict[Any, Any]):
-    """The empty table. It stays empty, and in another process it is that one's."""
+    """The empty table. It stays empty, and unpickles as the empty table of the other process."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError
@@ -21,17 +21,18 @@ class _Nothing(dict[Any, Any]):
 
 
 NOTHING: dict[Any, Any] = _Nothing()
-"""Table of those who have nothing to remember yet, so that very many of them take little memory; `table or {}` is one to fill."""
+"""Shared table for objects that have nothing to remember yet, so that very many of them take little memory; `table or {}` gives one to
+fill."""
 
 
 class OldestFirst(dict[Key, Value]):
-    """A table of which the oldest entries go one by one. An `OrderedDict` takes 50 bytes more for each entry."""
+    """A table whose oldest entries are removed one at a time. An `OrderedDict` would take 50 bytes more per entry."""
 
     def __init__(self) -> None:
         self._order: deque[Key] = deque()
 
     def add(self, key: Key, value: Value) -> Value:
-        """Insert and return the value of a key that is not there."""
+        """Insert the value of a key that is not in the table, and return the value."""
         self[key] = value
         self._order.append(key)
         return value
@@ -43,9 +44,9 @@ class OldestFirst(dict[Key, Value]):
 
 
 def drop_oldest(table: dict[Key, Value], limit: int) -> list[tuple[Key, Value]]:
-    """Remove and return the oldest entries of a table with more than `limit` of them.
+    """Remove and return the oldest entries of a table that has more than `limit`.
 
-    An eighth goes at once: the first entry of a dict that is emptied from its front takes ever longer to find.
+    An eighth is removed at once, because finding the first entry of a dict that is emptied from its front takes ever longer.
     """
     if len(table) <= limit:
         return []
@@ -53,7 +54,7 @@ def drop_oldest(table: dict[Key, Value], limit: int) -> list[tuple[Key, Value]]:
 
 
 def remember(table: dict[Key, Value], key: Key, value: Value, limit: int) -> None:
-    """Insert a value, and drop the oldest ones when the table grows beyond the limit."""
+    """Insert a value, and drop the oldest ones if the table exceeds the limit."""
     table[key] = value
     if len(table) > limit:
         drop_oldest(table, limit)

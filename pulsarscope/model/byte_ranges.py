@@ -8,18 +8,19 @@ from typing import Any, NamedTuple
 
 
 class ByteRanges(NamedTuple):
-    """Byte ranges of one stream, in its order."""
+    """Byte ranges of one stream, in stream order."""
 
     starts: Sequence[int]
     ends: Sequence[int]
     compiled: Any = None
-    """The ranges and the frames there as `PackedFrames` of the compiled reader, in the place of `starts` and `ends`."""
+    """The ranges and their frames as `PackedFrames` of the compiled reader; replaces `starts` and `ends`."""
     at_packets: tuple[Any, ...] = (), (0, {})
     """Commands of the frames, and findings at the packets of the ranges, for the compiled reader's `Segments.copies`."""
     complete: bool = False
-    """All packets of the stream are looked for, whichever bytes they have."""
+    """True when all packets of the stream are wanted, whatever bytes they carry."""
     apart: bool | None = False
-    """With `complete`: somebody looks at each of them; None: only where a packet opens or closes the connection in the same block."""
+    """With `complete`: True when each packet is examined individually; None when only packets that open or close the connection in the same
+    block are."""
 
     def meet(self, start: int, end: int) -> bool:
         """Return True when a range has bytes between `start` and `end`."""
@@ -32,4 +33,4 @@ class ByteRanges(NamedTuple):
 NO_RANGES = ByteRanges((), ())
 
 Ranges = Callable[[str, str], ByteRanges | None]
-"""Returns the ranges of a stream, given the name of its connection and the endpoint of its sender."""
+"""Function that returns the ranges of a stream, given the name of its connection and the endpoint of its sender."""

@@ -1,13 +1,13 @@
-"""The name of a connection: the packet with which it began. Rows have it with its file, screens without it when there is only one.
+"""The name of a connection: its first packet. Rows include the file; screens omit it when there is only one.
 
-So it is with the names of frames.
+Names of frames work the same way.
 """
 
 from __future__ import annotations
 
 import re
 
-# Compiled on use: most runs name no connection in a text.
+# Compiled on first use: most runs write no name of a connection into a text.
 _NAME = r"#?(?:(\d{1,9}):)?(\d{1,11})"
 _IN_TEXT = r"\b([Cc]onnection )(\d{1,9}:\d{1,11})\b(?![.:]\d)"
 _FRAME_IN_TEXT = r"(?<![\w.:])0:(\d{1,11}\.\d{1,9})\b(?![.:]\w)"
@@ -21,18 +21,18 @@ def connection_label(name: str | None, *, several_files: bool) -> str:
 
 
 def connection_name(text: str) -> str | None:
-    """Return the name in what a user writes (#17, 17, #0:17, 0:17), of file 0 when it says none; None when the text is no name."""
+    """Return the name that a user's text stands for (#17, 17, #0:17, 0:17), in file 0 unless it gives one; None when it is not a name."""
     match = re.fullmatch(_NAME, text, re.ASCII)
     return None if match is None else f"{int(match[1] or 0)}:{int(match[2])}"
 
 
 def first_packet(name: str) -> int:
-    """Return the number of the packet in a name, 0 when it has none."""
+    """Return the packet number in a name, 0 when it has none."""
     packet = name.rpartition(":")[2]
     return int(packet) if packet.isdecimal() else 0
 
 
 def with_labels(text: str, *, several_files: bool) -> str:
-    """Return the text of a finding with the names of connections and frames as screens show them."""
+    """Return the text of a finding with connections and frames named as screens show them."""
     text = re.sub(_IN_TEXT, lambda match: match[1] + connection_label(match[2], several_files=several_files), text, flags=re.ASCII)
     return text if several_files else re.sub(_FRAME_IN_TEXT, r"\1", text, flags=re.ASCII)

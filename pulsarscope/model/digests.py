@@ -1,4 +1,4 @@
-"""Digests. OpenSSL takes 3 ms of a start and 3 MiB: it is loaded with the first SHA-256, and not where the compiled reader makes it."""
+"""Digests. OpenSSL adds 3 ms and 3 MiB to a start: it is loaded for the first SHA-256, or never if the compiled reader computes it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def sha256_hex(data: bytes) -> str:
 
 
 def short_digest(data: bytes) -> str:
-    """Return a digest of eight bytes, by which what is equal can be found, in hexadecimal digits."""
+    """Return an eight-byte digest in hexadecimal digits, for finding equal values."""
     digits: str = load_blake2b()(data, digest_size=8).hexdigest()
     return digits

@@ -1,10 +1,9 @@
 """Public exceptions; anomalies of the traffic are findings instead (`pulsarscope.model.findings`).
 
-PulsarscopeError       an error that the user can correct
-├── UsageError         contradictory options, a missing extra                       exit code 2
-├── CaptureError       no input could be read as a capture                          exit code 3
-├── OutputError        the result could not be written completely                   exit code 5
-└── InternalError      a fault of pulsarscope itself, or want of memory             exit code 6
+PulsarscopeError       an error that the user can correct ├── UsageError         contradictory options, a missing extra
+exit code 2 ├── CaptureError       no input could be read as a capture                          exit code 3 ├── OutputError        the
+result could not be written completely                   exit code 5 └── InternalError      a fault of pulsarscope itself, or lack of memory
+exit code 6
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from pulsarscope.model.users import current_user
 
 
 class PulsarscopeError(Exception):
-    """Abstract error with a message of one line: problem, place and remedy."""
+    """Abstract error with a one-line message: problem, place and remedy."""
 
     exit_code = 2
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return the message, with more lines where it points at a place in a text."""
+        """Return the message, followed by further lines if it points at a place in a text."""
         return (str(self),)
 
 
@@ -31,13 +30,13 @@ class UsageError(PulsarscopeError):
     exit_code = 2
 
     def __init__(self, message: str = "", *more: str) -> None:
-        """`more`: lines that point at a place in a text."""
+        """Take the message, and in `more` the lines that point at a place in a text."""
         self._lines = (message, *more)
         super().__init__("\n".join(self._lines))
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return the message, with the lines that point at a place in a text."""
+        """Return the message and the lines that point at a place in a text."""
         return self._lines
 
 
@@ -54,14 +53,14 @@ class OutputError(PulsarscopeError):
 
 
 def system_reason(error: OSError | ValueError) -> str:
-    """Return the reason that the system gives for a file that cannot be read or written; a NUL in a path is a ValueError."""
+    """Return the system's reason why a file cannot be read or written; a NUL in a path raises ValueError."""
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    denied = isinstance(error, PermissionError) and error.errno in (errno.EACCES, errno.EPERM)  # a remote store gives no number
+    denied = isinstance(error, PermissionError) and error.errno in (errno.EACCES, errno.EPERM)  # errors of remote stores have no number
     return f"{reason} for {current_user()}" if denied else reason
 
 
 def output_error(name: str, error: OSError, action: str = "write") -> OutputError:
-    """Say why a result could not be written, as the system does, or that its folder is missing or, as /proc, takes no files."""
+    """Describe why a result could not be written: the system's reason, or a folder that is missing or, like /proc, takes no files."""
     reason = "its folder does not exist, or takes no files" if isinstance(error, FileNotFoundError) else system_reason(error)
     return OutputError(f"cannot {action} {name}: {reason}")
 
@@ -73,11 +72,11 @@ class InternalError(PulsarscopeError):
 
 
 FAULT_CHARACTERS_MAX = 200
-"""Characters of an exception's text that are repeated: it may hold bytes of the traffic."""
+"""Longest part of an exception's text that is repeated, characters: it may contain bytes of the traffic."""
 
 
 def internal_error(error: BaseException) -> InternalError:
-    """Describe an exception that nothing expected, in one line with the place that raised it."""
+    """Describe an unexpected exception in one line, with the place that raised it."""
     if isinstance(error, MemoryError):
         return InternalError("there is not enough memory; the output is not complete")
     trace, place = error.__traceback__, ""

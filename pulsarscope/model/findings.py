@@ -14,7 +14,7 @@ ERROR = "error"
 WARNING = "warning"
 NOTE = "note"
 SEVERITIES = (ERROR, WARNING, NOTE)
-"""Severities in descending order: data lost or wrong, or a request refused; likely to hurt soon; worth knowing."""
+"""Severities in descending order: data lost or wrong, or a request refused; likely to cause trouble soon; worth knowing."""
 
 LAYERS = ("capture", "tcp", "tls", "frame", "payload", "session", "tuning")
 """Layers from the wire upwards; the last one is advice on what works, but could work better."""
@@ -29,9 +29,9 @@ class Code(msgspec.Struct, frozen=True):
     meaning: str
     hint: str
     explains: tuple[str, ...] = ()
-    """Codes of findings of the same connections, and of what was not judged of them (`Coverage`), that have the same cause."""
+    """Codes with the same cause: of findings on the same connections, and of what could not be judged about them (`Coverage`)."""
     to_act: str | None = None
-    """Who has to act, such as "the application"; None where the code alone does not tell."""
+    """Who has to act, such as "the application"; None if the code alone does not tell."""
 
     def at(
         self,
@@ -44,7 +44,7 @@ class Code(msgspec.Struct, frozen=True):
         time: int | None = None,
         connection: str | None = None,
     ) -> Finding:
-        """Return a finding at a frame, a packet, a file, or nowhere: one sentence with the numbers, and evidence by name; time in ns."""
+        """Return a finding at a frame, packet, file or nowhere: a sentence with the numbers, and evidence by name; time in ns."""
         return Finding(self.code, self.severity, self.layer, text, evidence, self.hint, file, packet, sub, time, connection)
 
 
@@ -63,21 +63,21 @@ class Finding(msgspec.Struct, gc=False):
     time: int | None = None
     connection: str | None = None
     order: int = 0
-    """Order of the packet that showed it, see `FILE_SHIFT`; 0: it was known before all others."""
+    """Place of the packet that showed it (see `FILE_SHIFT`); 0 if it was known before the first packet."""
 
     @property
     def advice(self) -> str:
-        """The text, and behind it the hint if there is one."""
+        """The text, followed by the hint if there is one."""
         return with_hint(self.text, self.hint)
 
 
 def with_hint(text: str, hint: str | None) -> str:
-    """Return the text of a finding, and behind it the hint if there is one."""
+    """Return the text of a finding, followed by the hint if there is one."""
     return f"{text} {hint}" if hint else text
 
 
 class Layer(NamedTuple):
-    """Layer of a finding, which makes its codes."""
+    """Layer of a finding; makes the codes of this layer."""
 
     name: str
 
@@ -117,20 +117,20 @@ COPIED = "captured-twice"
 """Code of the finding that the packets of a connection were captured at two points."""
 
 GAP_CODES = ("stream-gap", "bytes-awaited")
-"""Findings about bytes of a stream that are not in the capture."""
+"""Codes of findings on bytes of a stream that the capture lacks."""
 
 LOSS_CODES = frozenset({*GAP_CODES, "midstream-start", "memory-cap", "packets-dropped", "packets-skipped"})
-"""Findings that say that something is missing: the verdict may be incomplete."""
+"""Codes of findings that something is missing: the verdict may be incomplete."""
 
 UNREAD_CODES = frozenset({"encrypted-payload"})
-"""Findings that say that contents were not read: the verdict is not about them."""
+"""Codes of findings that contents were not read: the verdict does not cover them."""
 
 UNDECIDED_CODES = frozenset({"broker-undecided", "churn-undecided", "consumer-undecided"})
-"""Findings that say that the capture is too short for a verdict on something."""
+"""Codes of findings that the capture is too short for a verdict on something."""
 
 
 def join_codes(tables: Iterable[Mapping[str, Code]]) -> dict[str, Code]:
-    """Merge tables of codes; the first entry of a code counts. Raises ValueError when its severities or layers differ between tables."""
+    """Merge tables of codes; the first entry of a code counts. Raises ValueError when its severity or layer differs between tables."""
     joined: dict[str, Code] = {}
     for rows in tables:
         for name, code in rows.items():

@@ -1,4 +1,4 @@
-"""Endpoints and flow keys, the names of the two directions of a TCP connection; places of their packets."""
+"""Endpoints and flow keys, which name the two directions of a TCP connection; places of packets."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ CLIENT = "client"
 SERVER = "server"
 
 FILE_SHIFT = 40
-"""The place of a packet is its file and its number in one number, which sorts twice as fast as a pair; no file has 2^40 packets."""
+"""Shift of the file in the place of a packet: file and number in one integer, which sorts twice as fast as a pair; no file has 2^40
+packets."""
 
 BEHIND_ALL = 1 << 62
-"""A place behind those of all packets."""
+"""A place after all packets."""
 
 IPV4, IPV6 = 4, 6
 
@@ -39,18 +40,18 @@ def reverse_key(key: bytes) -> bytes:
 
 
 def with_source(key: bytes, source: str) -> bytes:
-    """Return a flow key with the name of a vantage point (which has no NUL) and the family appended; it is longer than any without."""
+    """Return a flow key with a vantage point (whose name has no NUL) and the family appended; it is longer than any key without one."""
     name = source.encode("utf-8", "surrogateescape")
     return key + name.ljust(IPV6_KEY_BYTES - len(key), b"\0") + bytes((family(key),))
 
 
 def without_source(key: bytes) -> bytes:
-    """Return the flow key of the endpoints alone."""
+    """Return the flow key without its vantage point."""
     return key[: IPV4_KEY_BYTES if family(key) == IPV4 else IPV6_KEY_BYTES]
 
 
 def source_of_key(key: bytes) -> str | None:
-    """Return the vantage point in a flow key, None when it has none."""
+    """Return the vantage point in a flow key, None if it has none."""
     if len(key) <= IPV6_KEY_BYTES:
         return None
     return key[len(without_source(key)) : -1].rstrip(b"\0").decode("utf-8", "surrogateescape")
@@ -66,7 +67,7 @@ _IPV4_KEY = Struct(">8B2H")
 
 
 def endpoints_of(key: bytes) -> tuple[str, str]:
-    """Return sender and receiver of a flow key, each as `source_endpoint` does; for keys of which each comes once."""
+    """Return sender and receiver of a flow key, each formatted as by `source_endpoint`; not cached, for keys that occur only once."""
     if len(key) == IPV4_KEY_BYTES:
         a, b, c, d, e, f, g, h, source, destination = _IPV4_KEY.unpack(key)
         return f"{a}.{b}.{c}.{d}:{source}", f"{e}.{f}.{g}.{h}:{destination}"

@@ -1,4 +1,4 @@
-"""The name of a frame: the packet that completed it, and its place among the frames that this packet completed."""
+"""The name of a frame: the packet that completed it, and its position among the frames that this packet completed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _NAME = re.compile(r"(\d{1,9}):(\d{1,11})(?:\.(\d{1,7}))?", re.ASCII)
 
 
 def frame_name(file: int | None, packet: int | None, sub: int | None) -> str:
-    """Return the text of a name: "0:30.2" is the second frame that packet 30 of file 0 completed."""
+    """Return a name as text: "0:30.2" is the second frame that packet 30 of file 0 completed."""
     return f"{file}:{packet}.{sub}"
 
 
 class FrameName(NamedTuple):
-    """The name of a frame. Names sort as their frames stand in the capture."""
+    """The name of a frame. Names sort in the order of their frames in the capture."""
 
     file: int
     """Position of the file in the run's list, from 0."""
@@ -28,6 +28,6 @@ class FrameName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> FrameName | None:
-        """Return the name in a text, with sub 0 for that of a packet ("0:30"); None when the text is no name."""
+        """Return the name in a text, with sub 0 for the name of a packet ("0:30"); None when the text is not a name."""
         match = _NAME.fullmatch(text)
         return None if match is None else cls(*map(int, match.groups("0")))

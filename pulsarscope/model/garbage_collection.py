@@ -6,18 +6,18 @@ import atexit
 import gc
 
 COLLECT_EVERY_OBJECTS = 100_000
-"""Rows are trees, which reference counts free; the collector's default of a look every 700 objects costs a tenth of a run."""
+"""Objects between two collections. Rows are trees, freed by reference counts; the collector's default of 700 costs a tenth of a run."""
 
 
 def collect_rarely() -> None:
-    """Let the garbage collector run rarely."""
+    """Make the garbage collector run rarely."""
     gc.set_threshold(COLLECT_EVERY_OBJECTS, 20, 20)
 
 
 def end_without_collecting() -> None:
-    """Let the garbage collector pass over everything when the process ends: its memory is given back anyway.
+    """Let the garbage collector skip all objects when the process ends: its memory is returned anyway.
 
-    It took a sixth of decoding a small capture. Functions of `atexit` and `weakref.finalize` run, standard streams are flushed, but an
-    object that is still there is not deleted: what must be closed or removed is so before.
+    Collection took a sixth of the time to decode a small capture. Functions of `atexit` and `weakref.finalize` still run, and standard
+    streams are flushed, but remaining objects are not deleted: whatever must be closed or removed has to be so before.
     """
     atexit.register(gc.freeze)

@@ -1,8 +1,8 @@
 """Latencies in bounded memory: a log-linear histogram, like HdrHistogram.
 
-Each octave (from a power of two to the next) is divided into 64 buckets of equal width, and below 128 ns every value has its own. A
+Each octave (from a power of two to the next) is divided into 64 buckets of equal width; below 128 ns every value has its own bucket. A
 percentile is the middle of the bucket that holds its rank, so it is off by less than 1/128 (0.8 %); smallest and largest are exact. There
-are at most 3,776 buckets up to 2^64 ns, only those in use take memory, and neither depends on how many values were counted.
+are at most 3,776 buckets up to 2^64 ns, and only those in use take memory; neither depends on the number of values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EXACT = 2 << OCTAVE_BITS
 
 
 class Octave(msgspec.Struct, frozen=True):
-    """The number of values from `from_ns` to just below `to_ns`, nanoseconds."""
+    """Number of values from `from_ns` up to, but not including, `to_ns`, nanoseconds."""
 
     from_ns: int
     to_ns: int
@@ -43,7 +43,7 @@ class Latencies:
 
     @classmethod
     def counted(cls, smallest: int, largest: int, buckets: dict[int, int]) -> Latencies:
-        """Return latencies that are counted already: the smallest, the largest, and the number of those in each bucket."""
+        """Return latencies that are already counted: the smallest, the largest, and the number of values per bucket."""
         latencies = cls()
         latencies.count, latencies.smallest, latencies.largest = sum(buckets.values()), smallest, largest
         latencies._buckets = buckets
@@ -63,7 +63,7 @@ class Latencies:
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
 
     def merge(self, other: Latencies) -> None:
-        """Add the values of another."""
+        """Add the values of another histogram."""
         if other.smallest is None or other.largest is None:
             return
         self.count += other.count
@@ -87,11 +87,11 @@ class Latencies:
         return self.largest
 
     def percentiles(self, name: str = "") -> dict[str, int | None]:
-        """Return the percentiles and the maximum as parts of a record; their keys begin with `name`."""
+        """Return the percentiles and the maximum as parts of a record, with keys that begin with `name`."""
         return {**{f"{name}p{percent}_ns": self.percentile(percent) for percent in (50, 90, 99)}, f"{name}max_ns": self.largest}
 
     def octaves(self) -> list[Octave]:
-        """Return the octaves from that of the smallest value to that of the largest, empty ones included."""
+        """Return the octaves from the smallest value's to the largest value's, including empty ones."""
         counts: dict[int, int] = {}
         for bucket, count in self._buckets.items():
             bits = _bounds(bucket)[0].bit_length()

@@ -14,13 +14,13 @@ from ipaddress import IPv4Address, IPv6Address
 from random import Random
 
 _CACHED = 65_536
-"""Masks that are remembered: a name stands in many frames."""
+"""Masks that are cached: a name occurs in many frames."""
 
 _SHUFFLED_MAX = 256
 
 _ALPHABET = b"abcdefghijklmnopqrstuvwxyz234567"
 _SHORT = 5
-"""Words shorter than this are masked byte by byte, so that two of them never get one mask."""
+"""Words shorter than this are masked byte by byte, so that no two of them share a mask."""
 
 _KEPT = frozenset(
     b"persistent non-persistent non public default pulsar pulsar+ssl http https localhost system functions partition dlq retry standalone "
@@ -44,14 +44,14 @@ _SENTENCE = frozenset(
     b"topic topics transaction transactions try txn type unable unauthorized under unknown unload unloaded unsupported until url use "
     b"user using util validation value version was when while will with without write wrong you".split()
 )
-"""Words of brokers' and clients' sentences: their own names stand between them."""
+"""Words of sentences by brokers and clients, which may quote names between them."""
 
 _WORD = re.compile(rb"[A-Za-z0-9\x80-\xff]+")
 _EXCEPTION = re.compile(
     rb"(?<![\w./-])(?:(?:org\.apache\.(?:pulsar|bookkeeper)|javax?\.(?:io|lang|net|nio|security|util))(?:\.[a-z]+)*\.)?"
     rb"[A-Z][A-Za-z]*(?:Exception|Error)\b"
 )
-"""An exception with its package, of Pulsar, BookKeeper and Java alone: pulsar.example.com is a host."""
+"""An exception with its package, only of Pulsar, BookKeeper and Java: pulsar.example.com is a host."""
 
 _EXCEPTION_WORDS = _SENTENCE | frozenset(
     b"access acknowledge add assign bad blocked bounds buffer busy cast channel cipher class component concurrent conflict coordinator "
@@ -60,14 +60,14 @@ _EXCEPTION_WORDS = _SENTENCE | frozenset(
     b"queue resource rest running runtime security serialization service signature socket ssl state status store storage stream tls txn "
     b"unit unloading uri validating zoo".split()
 )
-"""Words of which the names of exceptions of Pulsar and Java are made; a name with another one may be of a plug-in, and name its owner."""
+"""Words that occur in names of Pulsar and Java exceptions; a name with another word may come from a plug-in, and reveal its owner."""
 
 _CAMEL_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _ADDRESS = re.compile(rb"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])|\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]")
 _BETWEEN_SPACES = re.compile(rb"\S+")
 _PLAIN = re.compile(rb"[(\[]?[A-Za-z]+(?:'[a-z]{1,2})?[.,:;!?)\]]*")
-"""A word of a sentence: not in quotation marks, and no part of a name with hyphens or dots."""
+"""A word of a sentence: not in quotation marks, and not part of a name with hyphens or dots."""
 
 _PARTITION = re.compile(rb"-partition-\d+")
 
@@ -76,17 +76,17 @@ _PORT = re.compile(rb":\d{1,5}(?=[/,:\s]|$)")
 _PARTITION_OR_PORT = re.compile(_PARTITION.pattern + rb"|" + _PORT.pattern)
 
 _URL = re.compile(rb"(?:pulsar(?:\+ssl)?|https?)://", re.IGNORECASE)
-"""Begins the URL of a host, whose number behind a colon is a port. That of `order:4711` may be a customer's."""
+"""Beginning of a URL with a host, in which the number after a colon is a port. That of `order:4711` may belong to a customer."""
 
 _VERSION = re.compile(
     rb"(?:[Pp]ulsar[ -]?(?:Server|Proxy|Broker|Client)?[ -]?(?:(?:Java|CPP|Go|Python|Nodejs|DotNet|CSharp|Rust|rs)-)?)?"
     rb"(?:[vV]?\d+(?:\.\d+){0,3}(?:-(?:SNAPSHOT|rc|candidate)(?:[.-]?\d+)*)?)?"
 )
-"""Name and number of a client, proxy or server that is known."""
+"""Name and version number of a known client, proxy or server."""
 
 _BROADCAST = IPv4Address("255.255.255.255")
 _TELLING = frozenset({b"\xa9\xfe", b"\xac\x11"})
-"""Networks whose addresses say something by themselves: link-local, and the bridge of containers on one host."""
+"""Networks whose addresses are meaningful in themselves: link-local, and the bridge of containers on one host."""
 
 _DOCUMENTATION = b"\x3f\xff"
 """First group of IPv6 addresses for examples (RFC 9637)."""
@@ -95,7 +95,7 @@ _UNIQUE_LOCAL = 0xFD
 """First octet of addresses with 40 random bits that name a site (RFC 4193)."""
 
 _RARE = (7, 28, 215)
-"""First octets with one, two and three digits that hardly any capture has: a mask is no other host's address."""
+"""First octets with one, two and three digits that hardly any capture contains, so that a mask is not another host's address."""
 
 _OCTETS = ((0, 10), (10, 100), (100, 256))
 """Octets with one, two and three digits."""
@@ -108,18 +108,18 @@ class MaskedNames:
         self._key = key
         self._word: Callable[[bytes], bytes] = lru_cache(_CACHED)(self._mask)
         self.address: Callable[[bytes], bytes] = lru_cache(_CACHED)(self._address)
-        """Mask of an IPv4 or IPv6 address, of 4 or 16 bytes: of the same kind (private, loopback), and as long when written as text."""
+        """Mask of an IPv4 or IPv6 address of 4 or 16 bytes: of the same kind (private, loopback), and of the same length as text."""
 
     def name(self, name: bytes) -> bytes:
         """Return the mask of a topic or any other name."""
         return self._parts(name, lambda word: word.lower() in _KEPT)
 
     def endpoint(self, endpoint: bytes) -> bytes:
-        """Return the mask of a URL, or of a host with a port, which stays."""
+        """Return the mask of a URL, or of a host with a port; the port stays."""
         return self._parts(endpoint, lambda word: word.lower() in _KEPT, _PARTITION_OR_PORT)
 
     def text(self, text: bytes) -> bytes:
-        """Return a sentence of a broker or a client with masks in the place of all that is not of its usual words."""
+        """Return a sentence of a broker or client in which everything but its usual words is masked."""
         exceptions = [name for name in _EXCEPTION.findall(text) if _is_usual(name)]
         words = {word for exception in exceptions for word in _WORD.findall(exception)}
         usual = partial(self._parts, keeps=lambda word: word.lower() in _SENTENCE or word in words)
@@ -127,7 +127,7 @@ class MaskedNames:
         return _BETWEEN_SPACES.sub(lambda match: (usual if _PLAIN.fullmatch(match[0]) else other)(match[0]), text)
 
     def version(self, version: bytes) -> bytes:
-        """Return the name and number of a client or server; what its user wrote behind them is masked."""
+        """Return the name and version number of a client or server; anything that its user appended is masked."""
         match = _VERSION.match(version)
         end = match.end() if match else 0
         return version[:end] + self._parts(version[end:], lambda _: False)
@@ -137,11 +137,11 @@ class MaskedNames:
         return self._word(value) if value else value
 
     def noise(self, content: bytes, size: int) -> bytes:
-        """Return so many bytes that no compression shortens, always the same for the same content."""
+        """Return `size` incompressible bytes, always the same for the same content."""
         return shake_256(digest(self._key, content, "sha256")).digest(size)
 
     def _parts(self, text: bytes, keeps: Callable[[bytes], bool], fixed: re.Pattern[bytes] | None = None) -> bytes:
-        """Mask the words of a text but what is `fixed`: partition numbers, and ports in the URL of a host. Addresses become addresses."""
+        """Mask the words of a text except `fixed` parts: partition numbers, and ports in the URL of a host. Addresses become addresses."""
         fixed = fixed or (_PARTITION_OR_PORT if _URL.search(text) else _PARTITION)
         out, position = [], 0
         for match in _ADDRESS.finditer(text):
@@ -171,7 +171,7 @@ class MaskedNames:
         return bytes(_ALPHABET[byte & 31] for byte in stream)
 
     def _permuted(self, byte: int, before: bytes) -> int:
-        """Return the mask of a byte behind others: letters and digits have each another one."""
+        """Return the mask of a byte that follows `before`: each letter and digit gets a different one."""
         characters = list(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
         masks = characters.copy()
         self._random(b"character", before).shuffle(masks)
@@ -209,7 +209,7 @@ class MaskedNames:
         return bytes(out)
 
     def _other(self, number: int, size: int, before: bytes) -> int:
-        """Return the mask of a number below `size`: another one, and no two have the same."""
+        """Return the mask of a number below `size`: a different number, and no two have the same mask."""
         random = self._random(b"number", before)
         if size > _SHUFFLED_MAX:
             return (number + random.randrange(1, size)) % size
@@ -237,5 +237,5 @@ class MaskedNames:
 
 
 def _is_usual(exception: bytes) -> bool:
-    """Tell whether a name of an exception says nothing of who made it: it has a package, or is made of usual words."""
+    """Tell whether the name of an exception reveals nothing about its author: it has a package, or consists of usual words."""
     return b"." in exception or all(word.lower() in _EXCEPTION_WORDS for word in _CAMEL_WORD.findall(exception))

@@ -8,11 +8,11 @@ from typing import Any
 
 
 def load(place: str) -> Any:
-    """Return what a place, "module:name", holds; the module is imported."""
+    """Import the module of a place, "module:name", and return the object of that name."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 
 
 def on_use(place: str) -> Any:
-    """Return a property of a class whose value is what a place holds, loaded when it is first asked for."""
+    """Return a class property whose value is the object at a place, loaded on first access."""
     return cached_property(lambda _: load(place))

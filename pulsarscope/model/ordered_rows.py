@@ -1,4 +1,4 @@
-"""Ordered rows: the object of a compiled reader that stands first in a batch for the rows it has in columns, and rows between them."""
+"""Ordered rows: an object of the compiled reader, first in a batch, for the rows it has in columns and the rows between them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pulsarscope.model.records import EntryMessages
 
 
 def split(rows: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    """Return the ordered rows that stand for the first of a batch, None without any, and the rows behind them."""
+    """Return the ordered rows that stand for the first rows of a batch, or None, and the rows after them."""
     return (rows[0], rows[1:]) if rows and not isinstance(rows[0], (Struct, tuple)) else (None, rows)
 
 
 def as_ordered(rows: Sequence[Any]) -> Any:
-    """Return ordered rows that stand for a batch, with the compiled reader there: those before the rows behind them."""
+    """Return ordered rows that stand for a whole batch; needs the compiled reader."""
     ordered, following = split(rows)
     if ordered is None:
         ordered = load_native()[0].OrderedRows(exchanges=False)
@@ -25,13 +25,13 @@ def as_ordered(rows: Sequence[Any]) -> Any:
 
 
 def others(rows: Sequence[Any]) -> Sequence[Any]:
-    """Return the rows that are none of frames in columns: those within ordered rows, and those behind them."""
+    """Return the rows that are not frames in columns: those within ordered rows, and those after them."""
     ordered, following = split(rows)
     return following if ordered is None else [*ordered.others(), *following]
 
 
 def in_parts(rows: list[Any], most: int) -> Iterator[list[Any]]:
-    """Give rows in parts, each with one row, or with no more than so many rows and messages; no rows are one part."""
+    """Yield rows in parts of at most `most` rows and messages, or of a single row; an empty list is one part."""
     begin = size = 0
     for index, row in enumerate(rows):
         count = row.count if type(row) is EntryMessages else 1

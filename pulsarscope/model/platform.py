@@ -1,6 +1,6 @@
-"""Dependencies on the environment: installed packages, entry points, and modules loaded past their slow packages.
+"""Dependencies on the environment: installed packages, entry points, and modules loaded without their slow packages.
 
-Each way around the usual import gives the measured cost of that.
+Each workaround for the usual import states the cost that was measured.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 NATIVE = "PULSARSCOPE_NATIVE"
-"""Environment variable that chooses the reader of frames: `auto`, `off` or `require` the compiled one."""
+"""Environment variable that chooses the reader of frames: `auto`, `off`, or `require` for the compiled one."""
 
 NATIVE_CONTRACT = 49
-"""Number of the agreement with pulsarscope-native: its classes and functions, their arguments, and what they return."""
+"""Version of the contract with pulsarscope-native: its classes and functions, their arguments, and their results."""
 
 NATIVE_HINT = "`pip install ./native` in a clone of pulsarscope builds it, with cargo"
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs an extra of this package into this Python, from where the package itself came."""
+    """Return the command that installs an extra of this package into this Python, from the same origin as the package."""
     import json  # noqa: PLC0415 - for a message
     import shlex  # noqa: PLC0415 - as above
     from importlib import metadata  # noqa: PLC0415 - as above
@@ -52,15 +52,15 @@ def install_command(extra: str) -> str:
 
 
 def module_path() -> tuple[str, ...]:
-    """Return the folders from which modules are imported now."""
+    """Return the folders from which modules are currently imported."""
     return tuple(sys.path)
 
 
 def entry_points(group: str, path: Sequence[str]) -> list[EntryPoint]:
     """Return the entry points of a group that the packages in these folders declare, by name.
 
-    `importlib.metadata` takes 32 ms of every start, and most environments declare none: a look for files that name the group takes
-    0.5 ms for fifty packages, and decides whether `importlib.metadata` is asked.
+    `importlib.metadata` takes 32 ms of every start, and most environments declare none. Searching for files that name the group takes 0.5
+    ms for fifty packages, and decides whether `importlib.metadata` is needed.
     """
     declarations = map(_declarations, path)
     if all(declared is not None and group.encode() not in declared for declared in declarations):
@@ -72,7 +72,7 @@ def entry_points(group: str, path: Sequence[str]) -> list[EntryPoint]:
 
 @cache
 def _declarations(folder: str) -> bytes | None:
-    """Return what the packages in this folder declare, read once for all groups; None where only importlib can look: in a zip file."""
+    """Return what the packages in this folder declare, read once for all groups; None for a zip file, where only importlib can look."""
     try:
         with os.scandir(folder or ".") as entries:
             packages = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
@@ -94,12 +94,13 @@ def _declared(package: str) -> bytes:
 def load_crc32c() -> Callable[..., int]:
     """Return the function of the extension module of the package crc32c.
 
-    The package itself imports importlib.metadata to know its own version, a tenth of every start; the extension module does not.
+    The package itself imports importlib.metadata to learn its own version, which takes a tenth of every start; the extension module does
+    not.
     """
     package = PathFinder.find_spec("crc32c")
     inside = None if package is None else package.submodule_search_locations
     extension = None if inside is None else PathFinder.find_spec("_crc32c", inside)
-    if extension is None or extension.loader is None:  # it is laid out otherwise, or not in folders
+    if extension is None or extension.loader is None:  # laid out differently, or not in folders
         from crc32c import crc32c  # noqa: PLC0415 - spared elsewhere
 
         return crc32c
@@ -110,19 +111,19 @@ def load_crc32c() -> Callable[..., int]:
 
 @cache
 def load_blake2b() -> Any:
-    """Return BLAKE2b of the extension module that hashlib takes it from: hashlib loads OpenSSL, too, 3 ms of a start and 3 MiB."""
+    """Return BLAKE2b from the extension module that hashlib uses: hashlib also loads OpenSSL, 3 ms and 3 MiB of a start."""
     try:
         from _blake2 import blake2b  # noqa: PLC0415 - few runs need it
-    except ImportError:  # of another Python
+    except ImportError:  # another Python implementation
         from hashlib import blake2b  # noqa: PLC0415 - as above
     return blake2b
 
 
 @cache
 def load_native() -> tuple[Any, str]:
-    """Return the module of pulsarscope-native, or None, and a description of the reader that works and of the reason.
+    """Return the module of pulsarscope-native, or None, and a description of the reader in use and of the reason.
 
-    Raises UsageError for an unknown choice, and for a module that is required and does not work.
+    Raises UsageError for an unknown choice, and for a required module that does not work.
     """
     choice = os.environ.get(NATIVE) or "auto"
     if choice == "off":
@@ -139,7 +140,7 @@ def load_native() -> tuple[Any, str]:
 
 
 def refused_native() -> str | None:
-    """Return the reason why an installed pulsarscope-native cannot be used; None for none, and where the user turned it off."""
+    """Return the reason why an installed pulsarscope-native cannot be used; None if none is installed, or the user turned it off."""
     return None if os.environ.get(NATIVE) == "off" else _import_native()[1] or None
 
 
@@ -158,7 +159,7 @@ def _import_native() -> tuple[Any, str]:
 
 @cache
 def modules_mark() -> str:
-    """Return a hash of the package's modules: what is kept of a run has the form that they give it, also between two releases."""
+    """Return a hash of the package's modules: they determine the format of stored runs, also between two releases."""
     from hashlib import blake2b  # noqa: PLC0415 - for what is kept
     from importlib import resources  # noqa: PLC0415 - as above
 

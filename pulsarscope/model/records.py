@@ -1,8 +1,8 @@
 """The output contract: six kinds of rows, and the column table that every output reads.
 
-The annotations of the six structs below are the table: name, type, meaning. `columns` derives from them what NDJSON, CSV, Arrow,
-Parquet, Spark and the documentation need, so no second list exists. Absent values are None. Times are integer nanoseconds since the
-epoch (JSON and CSV print them as ISO 8601 with nine digits). Unsigned 64-bit ids of the wire are int64 by two's complement.
+The annotations of the six structs below are the table: name, type, meaning. `columns` derives from them what NDJSON, CSV, Arrow, Parquet,
+Spark and the documentation need, so there is no second list. Absent values are None. Times are integer nanoseconds since the epoch (JSON
+and CSV print them as ISO 8601 with nine digits). Unsigned 64-bit ids of the wire are int64 by two's complement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pulsarscope.model.limits import ROWS_MAX
 
 
 class Doc:
-    """Meaning and storage of a column: `type` overrides that of the annotation, `values` lists all possible ones."""
+    """Meaning and storage of a column: `type` overrides the type of the annotation, `values` lists all possible ones."""
 
     __slots__ = ("text", "type", "values")
 
@@ -47,11 +47,11 @@ class Checksum(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 ALWAYS: Any = None
-"""Default of columns that every finished row has: their types do without None, and 0 is not left out as a default."""
+"""Default of columns that every finished row fills: their types do not include None, and 0 is not omitted as a default."""
 
 
 class Row(msgspec.Struct, gc=False, omit_defaults=True, tag_field="record"):
-    """The where columns, in every kind."""
+    """The where columns, which every kind has."""
 
     kind: ClassVar[str]
 
@@ -65,7 +65,7 @@ class Row(msgspec.Struct, gc=False, omit_defaults=True, tag_field="record"):
 
 
 class FrameWhere(Row, gc=False, omit_defaults=True, tag_field="record"):
-    """The where columns of rows that stand at a frame: all but the vantage point are always there."""
+    """The where columns of rows located at a frame: all but the vantage point are always present."""
 
     if TYPE_CHECKING:
         file: int = 0
@@ -76,7 +76,7 @@ class FrameWhere(Row, gc=False, omit_defaults=True, tag_field="record"):
 
 
 class ConnectionRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="connection"):
-    """A TCP connection, written when it has ended."""
+    """A TCP connection, written after it has ended."""
 
     kind: ClassVar[str] = "connection"
 
@@ -203,7 +203,7 @@ class MessageRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", t
 
 
 class ExchangeRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="exchange"):
-    """A request and its final response. The where is the request's, of an unrequested response its own."""
+    """A request and its final response. The where columns are those of the request, or of a response without one."""
 
     kind: ClassVar[str] = "exchange"
 
@@ -236,7 +236,7 @@ class FindingRow(Row, gc=False, omit_defaults=True, tag_field="record", tag="fin
 
 
 class JourneyRow(FrameWhere, gc=False, omit_defaults=True, tag_field="record", tag="journey"):
-    """A message on its way to one subscription, or to none. Its place is that of its SEND; without one, of its first delivery."""
+    """A message on its way to one subscription, or to none. Its place is that of its SEND or, without one, of its first delivery."""
 
     kind: ClassVar[str] = "journey"
 
@@ -278,11 +278,11 @@ ROWS: dict[str, type[Row]] = {row.kind: row for row in (FrameRow, MessageRow, Ex
 """The six kinds by name, in the order in which outputs list them."""
 
 ALL = tuple(kind for kind in ROWS if kind != JourneyRow.kind)
-"""The kinds that "all" stands for. Journeys are made of the others, and take as long again: they come only when they are named."""
+"""The kinds that "all" stands for. Journeys are made from the others and take as long again: they must be requested by name."""
 
 
 def refuse_unknown(kinds: frozenset[str]) -> None:
-    """Raise UsageError when these are not all kinds of records."""
+    """Raise UsageError unless all of these are kinds of records."""
     unknown = kinds - ROWS.keys()
     if unknown:
         raise UsageError(f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}")
@@ -295,7 +295,7 @@ class Column(msgspec.Struct, frozen=True):
     type: str
     text: str
     values: tuple[str, ...] = ()
-    """All that it can be; empty when that is not a fixed list."""
+    """All possible values; empty when they are not a fixed list."""
 
 
 _TYPES: dict[Any, str] = {int: "int64", str: "string", bool: "bool", bytes: "bytes", Checksum: "checksum", Any: "json"}
@@ -323,7 +323,7 @@ def columns(kind: str) -> tuple[Column, ...]:
 
 @cache
 def row_type(kind: str, names: tuple[str, ...]) -> type[Any]:
-    """Rows with these columns of a kind, in this order, and no others: quicker to make and to encode than whole ones."""
+    """Return a type of rows that has only these columns of a kind, in this order: faster to make and to encode than complete rows."""
     columns = [(name, Any, None) for name in names]
 
     def reduce(row: Any) -> tuple[Any, ...]:
@@ -332,7 +332,7 @@ def row_type(kind: str, names: tuple[str, ...]) -> type[Any]:
     return msgspec.defstruct(
         f"Some{kind.title()}",
         columns,
-        namespace={"kind": kind, "__reduce__": reduce},  # no module has the type, so a pickled row brings what makes it
+        namespace={"kind": kind, "__reduce__": reduce},  # no module has the type, so a pickled row carries the means to make it
         tag_field="record",
         tag=kind,
         gc=False,
@@ -345,7 +345,7 @@ def _some(kind: str, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
 
 
 def finding_row(finding: Finding, source: str | None, dissector: str | None = None) -> FindingRow:
-    """Return the row of a finding; `dissector`: of its connection, if that is known."""
+    """Return the row of a finding; `dissector` is that of its connection, if known."""
     return FindingRow(
         source,
         finding.file,
@@ -364,18 +364,18 @@ def finding_row(finding: Finding, source: str | None, dissector: str | None = No
 
 
 class EntryMessages(msgspec.Struct, gc=False):
-    """The messages of one entry in the place of their rows: an output of columns has no use for those, and to make them takes longest.
+    """The messages of one entry in place of their rows, which columnar outputs do not need and which take longest to make.
 
-    Or messages of one connection and day, one behind the other, that share values and are no parts of batches.
+    Alternatively, consecutive messages of one connection and day that share values and are not parts of batches.
     """
 
     kind: ClassVar[str] = MessageRow.kind
 
     shared: MessageRow
-    """Values that they share."""
+    """Values that all of them share."""
     count: int
     columns: Mapping[str, Sequence[Any]]
-    """Values of each, by column, in place of the shared ones."""
+    """Values of each message, by column; they replace the shared ones."""
 
     @property
     def is_run(self) -> bool:
@@ -383,7 +383,7 @@ class EntryMessages(msgspec.Struct, gc=False):
         return self.shared.batch_size is None and "packet" in self.columns
 
     def rows(self) -> list[MessageRow]:
-        """Return the rows."""
+        """Return the messages as rows."""
         columns = {name: [*values] for name, values in self.columns.items()}
         return [
             msgspec.structs.replace(self.shared, **{name: values[index] for name, values in columns.items()}) for index in range(self.count)
@@ -396,39 +396,39 @@ def count_rows(rows: Iterable[Any]) -> int:
 
 
 class RowList(list[Any]):
-    """Rows; the many of one entry can be put behind them to be made only when they are taken: a row takes ten times what it says."""
+    """Rows; the many rows of an entry can be appended lazily and are made when taken: a row takes ten times the memory of its content."""
 
     def __init__(self, *, later: bool, together: bool = False) -> None:
-        """`later`: False makes all rows at once. `together`: what takes the rows takes `EntryMessages`, too."""
+        """Make all rows at once unless `later`; with `together`, the consumer of the rows also accepts `EntryMessages`."""
         super().__init__()
         self.later: list[tuple[int, Iterator[Row]]] = []
-        """Rows yet to be made, and how many of the list stand before them: nothing may be inserted there."""
+        """Rows yet to be made, each with the number of list items before them: nothing may be inserted before these positions."""
         self.together = together
         self._allowed = later
         self._messages = 0
-        """In the `EntryMessages` since rows were last put behind all others."""
+        """Number of messages in `EntryMessages` since rows were last handed on."""
 
     def extend_later(self, rows: Iterator[Row]) -> None:
-        """Put these behind the rows so far."""
+        """Append rows that are made when they are taken."""
         if self._allowed:
             self.later.append((len(self), rows))
         else:
             self.extend(rows)
 
     def hand_on(self) -> None:
-        """Ask that the rows so far are taken before anything follows."""
+        """Have the rows so far taken before anything follows."""
         self.extend_later(iter(()))
         self._messages = 0
 
     def append_together(self, messages: EntryMessages) -> None:
-        """Put these behind the rows so far; they are handed on before there are very many."""
+        """Append messages, and hand the rows on before there are too many."""
         self.append(messages)
         self._messages += messages.count
         if self._messages > ROWS_MAX:
             self.hand_on()
 
     def take(self, size: int) -> Iterator[list[Any]]:
-        """All rows, so many at a time. The list is empty then."""
+        """Take all rows, at most `size` at a time, and leave the list empty."""
         parts: list[Iterator[Any]] = []
         start = 0
         for stop, rows in self.later:
@@ -444,7 +444,7 @@ class RowList(list[Any]):
 
 
 class RawFrame(msgspec.Struct, gc=False):
-    """The bytes of the frame row before it and their named ranges (start, end, name, depth); only made for a hex view."""
+    """The bytes of the preceding frame row and their named ranges (start, end, name, depth); made only for a hex view."""
 
     data: bytes
     ranges: list[tuple[int, int, str, int]]

@@ -19,23 +19,23 @@ _MARK_FLOOD = r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20
 
 _CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
-# Those of them that JSON does not escape, in UTF-8. A set of first bytes is searched for many times as fast as alternatives.
+# The controls that JSON does not escape, in UTF-8. Searching a set of first bytes is many times as fast as alternatives.
 _JSON_CONTROLS = rb"[\x7f\xc2\xe2](?:(?<=\x7f)|(?<=\xc2)[\x80-\x9f]|(?<=\xe2)(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9]))"
 
 STANDARD_INPUT = "-"
 """Name of an input on the command line."""
 
 _SIMILAR = 0.7
-"""Least similarity of a name that is suggested: at 0.6, the default of difflib, "nope" is "txn-open"."""
+"""Least similarity of a suggested name: at 0.6, the default of difflib, "nope" would match "txn-open"."""
 
 _WORD_MATCHES_MAX = 3
-"""Most names that are suggested for one of their words."""
+"""Most names that are suggested because of one of their words."""
 
 
 def escape(text: str) -> str:
     """Escape invisible and active characters; return printable text unchanged."""
     if text.isprintable():
-        # It has letters, marks, punctuation, symbols and spaces; no control, format, separator or surrogate.
+        # Printable text has letters, marks, punctuation, symbols and spaces; no control, format, separator or surrogate.
         return text if text.isascii() else re.sub(_MARK_FLOOD, _visible_marks, text)
     escaped = "".join([character if character.isprintable() else _visible(character) for character in text])
     return re.sub(_MARK_FLOOD, _visible_marks, escaped)
@@ -50,8 +50,8 @@ def show_controls(text: str) -> str:
 
 
 def escape_json(data: bytes) -> bytes:
-    """Escape in JSON, without loss, the characters of `show_controls` that its encoders leave as they are."""
-    if b"\x7f" not in data and b"\xc2" not in data and b"\xe2" not in data:  # a byte is found many times as fast as a set of them
+    """Escape in JSON, without loss, those characters of `show_controls` that encoders leave as they are."""
+    if b"\x7f" not in data and b"\xc2" not in data and b"\xe2" not in data:  # bytes are found many times as fast as a set of them
         return data
     return re.sub(_JSON_CONTROLS, lambda match: b"\\u%04x" % ord(match[0].decode()), data)
 
@@ -114,9 +114,9 @@ def _three_digits(value: float) -> str:
 
 
 def hint_for(name: str, known: Sequence[str], elsewhere: str = "") -> str:
-    """Return the end of a message about an unknown name: similar names, else where the known ones are listed, or all of them.
+    """Return the end of a message about an unknown name: similar names, or else where the known ones are listed, or all of them.
 
-    Similar are the few that have the name as one of their words, else the nearest; capitals and underscores make no difference.
+    Names are similar if the unknown name is one of their words, or else if they are nearest; case and underscores do not matter.
     """
     from difflib import get_close_matches  # noqa: PLC0415 - only for messages
 
@@ -135,5 +135,5 @@ def _plain(name: str) -> str:
 
 
 def each_line(lines: list[Any] | bytes) -> list[Any]:
-    """Return lines one by one, which may come together."""
+    """Return lines one by one; they may come as one bytes object."""
     return lines.splitlines(keepends=True) if isinstance(lines, bytes) else lines

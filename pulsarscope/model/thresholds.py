@@ -10,22 +10,22 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import escape, hint_for
 
 SECONDS = "s"
-"""Unit of a time."""
+"""Unit of a duration."""
 
 MOST = 1e9
 """Largest value that can be set: thirty years, or more messages than fit a capture."""
 
 
 class Threshold(NamedTuple):
-    """A limit that decides whether findings are made. Bounds on memory are not among them: they stand in `limits`."""
+    """A limit that decides whether findings are made. Bounds on memory are not thresholds: they are in `limits`."""
 
     name: str
-    """Unique in all tables, as a user gives it: the finding, and what is measured; a time ends in -seconds."""
+    """Name as a user gives it, unique in all tables: the finding, then the measured quantity; a duration ends in -seconds."""
     value: float
     unit: str
     """`SECONDS`, or what is counted: messages, requests."""
     why: str
-    """What the value limits, and the reason for it, one sentence."""
+    """What the value limits, and the reason for it, in one sentence."""
     codes: tuple[str, ...]
     """Codes of the findings that it decides."""
     least: float = 0
@@ -54,27 +54,27 @@ class _Values(dict[str, float]):
 
 
 class Thresholds:
-    """Values of a table of thresholds in a run."""
+    """Values of a table of thresholds in one run."""
 
     def __init__(self, table: Iterable[Threshold] = (), given: Mapping[str, float] | None = None) -> None:
-        """Take the table, and the values that replace those in it, by name."""
+        """Take the table, and values by name that replace its defaults."""
         given = given or {}
         self._values = _Values({threshold.name: given.get(threshold.name, threshold.value) for threshold in table})
         self._ns: dict[str, int] = {}
-        """Times asked for before: rules of all connections share them."""
+        """Durations requested before: the rules of all connections share them."""
 
     def __getitem__(self, name: str) -> float:
         """Return a value in its unit."""
         return self._values[name]
 
     def ns(self, name: str) -> int:
-        """Return a time in nanoseconds."""
+        """Return a duration in nanoseconds."""
         if name not in self._ns:
             self._ns[name] = round(self._values[name] * 1_000_000_000)
         return self._ns[name]
 
     def evidence(self, *names: str) -> dict[str, Any]:
-        """Return what the evidence of a finding says of the thresholds that decided it, which may be none."""
+        """Return the evidence that a finding gives about the thresholds that decided it, if any did."""
         return {"threshold": {name: self._values[name] for name in names}}
 
 
@@ -93,7 +93,7 @@ def join_thresholds(tables: Iterable[Iterable[Threshold]]) -> dict[str, Threshol
 
 
 def checked_thresholds(given: Mapping[str, float | str], table: Mapping[str, Threshold]) -> dict[str, float]:
-    """Return the values that a user gives, by name. Raises UsageError for an unknown name or a value that cannot be."""
+    """Return the values that a user gives, by name. Raises UsageError for an unknown name or an invalid value."""
     for name in given:
         if name not in table:
             message = f'unknown threshold "{escape(name)}"{hint_for(name, [*table], "pulsarscope findings CODE lists those of a finding")}'

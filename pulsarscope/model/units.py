@@ -6,7 +6,7 @@ SECOND = 1_000_000_000
 """Nanoseconds."""
 
 DURATIONS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": SECOND, "m": 60 * SECOND, "h": 3_600 * SECOND}
-"""Nanoseconds of each unit of time."""
+"""Nanoseconds per unit of time."""
 
 SIZES = {
     "B": 1,
@@ -14,4 +14,4 @@ SIZES = {
     "KB": 1000,
     "KiB": 1024,
 }
-"""Bytes of each unit of size."""
+"""Bytes per unit of size."""

@@ -6,7 +6,7 @@ import os
 
 
 def current_user() -> str:
-    """Return the user whose rights this process has, in words. The environment may name another one, after privileges were dropped."""
+    """Return a description of the user whose rights this process has. The environment may name another one after privileges are dropped."""
     if not hasattr(os, "geteuid"):
         return f"user {os.environ.get('USERNAME', 'unknown')}"
     import pwd  # noqa: PLC0415 - not on Windows; it is part of the interpreter

@@ -6,15 +6,15 @@ from datetime import datetime, timedelta, timezone
 
 
 def utc_seconds(text: str) -> int:
-    """Return the seconds since the epoch of a time in UTC, as in 2026-05-01T10:00:00Z. Raises ValueError for another text.
+    """Return the seconds since the epoch of a UTC time such as 2026-05-01T10:00:00Z. Raises ValueError for another text.
 
-    Before Python 3.11, `datetime.fromisoformat` knows no Z.
+    Before Python 3.11, `datetime.fromisoformat` does not accept Z.
     """
     return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp())
 
 
 def utc_nanoseconds(text: str) -> int:
-    """Return the nanoseconds since the epoch of a time, in UTC unless it has a zone, as in 2026-05-01T10:00:00.123+02:00; or of a date.
+    """Return the nanoseconds since the epoch of a date or time, in UTC unless it has a zone, as in 2026-05-01T10:00:00.123+02:00.
 
     Raises ValueError for another text.
     """
