@@ -64,6 +64,18 @@ def test_one_that_was_answered_or_closes_itself_or_at_once_has_lost_nothing(
     assert with_code(findings_of(tmp_path, leave(talk, other if story == "other" else side, end)), LOST) == []
 
 
+@pytest.mark.parametrize(("wait", "side", "end", "late"), [*product((1500, 28_000), ("client", "server"), ("fin", "rst", "open"), (1, 50))])
+def test_a_pong_that_is_captured_before_its_ping_answers_it(tmp_path: Path, wait: int, side: str, end: str, late: int) -> None:
+    """Captures of the two directions by different queues or hosts are a little apart."""
+    other = "client" if side == "server" else "server"
+    talk = consuming()
+    getattr(talk, other)(PONG)
+    getattr(talk.wait(late * MILLISECOND), side)(PING).wait(wait * MILLISECOND)
+    rows = findings_of(tmp_path, leave(talk, side, end) if end != "open" else talk)
+    assert not with_code(rows, LOST)
+    assert with_code(rows, "capture-order")
+
+
 @pytest.mark.parametrize("wait", [0, 200, 4000])
 def test_a_half_that_the_broker_closes_is_a_close(tmp_path: Path, wait: int) -> None:
     assert CLOSED in problem_codes(findings_of(tmp_path, close_half(consuming().server(delivery(0)).wait(wait * MILLISECOND), "server")))

@@ -235,6 +235,10 @@ class ClosingRule(ConnectionRule):
         if row.latency_ns is not None:
             self._pongs += 1
             self._round_trip_max_ns = max(self._round_trip_max_ns, row.latency_ns)
+        elif row.status == "ok":  # the capture has the PONG before its PING
+            for pings in self._pinged.values():
+                if pings and pings[-1].name == where_of(row).name:
+                    pings.clear()
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Report a silent side, or else a close (even of the broker's half alone) that left something open; emit the attempt to connect."""
