@@ -104,6 +104,51 @@ def test_what_may_have_gone_elsewhere_is_not_skipped(tmp_path: Path, why: str) -
     assert SKIPPED not in diagnose(tmp_path, talk, producer).codes
 
 
+def dropping(
+    rounds: int, kept: int, dropped: int, *, consumers: int = 1, work_ms: int = 400, takes_turns: bool = False
+) -> list[Conversation]:
+    """Slow consumers that ask for one message at a time, and get `kept` entries; then `dropped` ones are gone, again and again.
+
+    With `takes_turns` there is one consumer more, which the capture lacks, and which gets every entry behind those of the others.
+    """
+    talks = [subscribed(connected(40000 + number, start=(10 + number) * MILLISECOND)).client(flow(1)) for number in range(consumers)]
+    entry = at = 0
+    for index in range(rounds * kept):
+        if index and index % kept == 0:
+            entry += dropped
+        at = 200 + index * work_ms // consumers
+        talk = wait_until(talks[index % consumers], at * MILLISECOND).server(delivery(entry))
+        wait_until(talk, (at + work_ms - 1) * MILLISECOND).client(ack(entry)).client(flow(1))
+        entry += 1 + (takes_turns and index % consumers == consumers - 1)
+    step = max(at // (entry + 1) * MILLISECOND, MILLISECOND)
+    return [*(talk.wait(100 * MILLISECOND) for talk in talks), publishing(entry + 1, step)]
+
+
+@pytest.mark.parametrize(("kept", "dropped", "consumers"), [*product((5, 9), (4, 30), (1,)), *product((8, 12), (10, 30), (2,))])
+def test_what_is_dropped_again_and_again_is_named_once(tmp_path: Path, kept: int, dropped: int, consumers: int) -> None:
+    """As a backlog quota does that evicts what slow consumers have not got yet."""
+    rounds = 6
+    diagnosis = diagnose(tmp_path, *dropping(rounds, kept, dropped, consumers=consumers))
+    row, evidence = diagnosis.only(SKIPPED)
+    assert (evidence["count"], evidence["holes"]) == ((rounds - 1) * dropped, rounds - 1)
+    assert (evidence["before"], evidence["after"]) == ([7, kept - 1], [7, kept + dropped])
+    assert (row.severity, diagnosis.commands(row)[:2]) == ("warning", ["MESSAGE", "MESSAGE"])
+
+
+@pytest.mark.parametrize(
+    ("kept", "dropped", "options"),
+    [
+        (2, 30, {}),  # a consumer that the capture lacks may get many at a time, in turns with this one
+        (5, 30, {"work_ms": 40, "takes_turns": True}),
+        (8, 30, {"consumers": 2, "takes_turns": True}),
+        (4, 30, {"consumers": 2}),
+        (9, 2, {}),  # markers
+    ],
+)
+def test_what_another_may_take_in_turns_is_not_dropped(tmp_path: Path, kept: int, dropped: int, options: dict[str, Any]) -> None:
+    assert SKIPPED not in diagnose(tmp_path, *dropping(6, kept, dropped, **options)).codes
+
+
 def key_shared(
     length: int, queue: int, slow_ms: int, *, kind: str = "Key_Shared", step: int = 50, both: bool = False
 ) -> list[Conversation]:

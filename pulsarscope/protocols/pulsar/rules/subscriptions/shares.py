@@ -17,7 +17,7 @@ from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permi
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
-from pulsarscope.protocols.pulsar.rules.subscriptions.spans import SPANS
+from pulsarscope.protocols.pulsar.rules.subscriptions.spans import EXHAUSTED_MAX, SPANS
 from pulsarscope.protocols.pulsar.text.formatting import host
 
 SPANS_MAX, CONNECTION_SPANS_MAX = 1_000, 10_000
@@ -25,9 +25,6 @@ SPANS_MAX, CONNECTION_SPANS_MAX = 1_000, 10_000
 
 AGAIN_MAX = 10_000
 """Entries of all consumers on a connection that came again, with which it is told what a consumer never got."""
-
-EXHAUSTED_MAX = 500
-"""Entries of one consumer that used up its permits, and are kept."""
 
 
 class ConsumerShare(ConsumerState):

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding, Where
-from pulsarscope.model.text import duration
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, latest_seen
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import HOLDING
@@ -50,7 +50,15 @@ FEW, MANY = 2, 10
 """With `MANY` entries after skipped ones, `FEW` before them are enough: another consumer would have got some of the many."""
 
 HOLES_MAX = 2
-"""Maximum number of holes in what a subscription got: more holes are the share of a consumer that is not in the capture."""
+"""Maximum number of holes in what a subscription got: more holes are the share of a consumer that is not in the capture, unless it is
+clear that there is none."""
+
+TURNS = 3
+"""Entries for each hole and captured consumer that followed at once when one had used up its permits. Another consumer, not in the capture,
+would have had its turn after each of them."""
+
+EXHAUSTED_MAX = 500
+"""Entries of one consumer that used up its permits, and are kept."""
 
 Span = tuple[int, int, Where]
 """First and last entry, and the first delivery."""
@@ -102,7 +110,8 @@ def _report_skipped(
 ) -> None:
     """Report a hole in what a subscription got, if its messages were published within the capture."""
     holes = [*pairwise(merged)]
-    if not holes or len(holes) > HOLES_MAX:
+    if len(holes) > HOLES_MAX:
+        _report_dropped(topic, group, merged, ledger, published, report, thresholds)
         return
     for before, after in holes:
         count = after[0] - before[1] - 1
@@ -136,6 +145,56 @@ def _report_skipped(
             **thresholds.evidence("messages-skipped-entries"),
         }
         report("messages-skipped", where, text, evidence)
+
+
+def _report_dropped(
+    topic: str,
+    group: Sequence[Fact],
+    merged: Sequence[Span],
+    ledger: int,
+    published: Sequence[Fact],
+    report: ReportFinding,
+    thresholds: Thresholds,
+) -> None:
+    """Report that slow consumers, which have no others beside them, never got some of the messages again and again."""
+    known = min((fact for fact in published if fact.values["position"][0] == ledger), key=lambda fact: fact.where, default=None)
+    if known is None or any(2 * fact.values["lacking_ns"] < fact.values["life_ns"] for fact in group):
+        return
+    full = [fact.values["exhausted"][-1] for fact in group if len(fact.values["exhausted"]) >= EXHAUSTED_MAX]
+    until = min((entry for number, entry in full if number == ledger), default=merged[-1][1])
+    holes = [(before, after) for before, after in pairwise(merged) if after[0] <= until]
+    exhausted = {entry for fact in group for number, entry in fact.values["exhausted"] if number == ledger}
+    followed = sum(first <= entry < last for entry in exhausted for first, last, _ in merged)
+    wide = [
+        (before, after)
+        for before, after in holes
+        if after[0] - before[1] > thresholds["messages-skipped-entries"] and known.values["position"][1] <= before[1] + 1
+    ]
+    if not wide or followed < TURNS * len(group) * len(holes):
+        return
+    (before, after), count = wide[0], sum(after[0] - before[1] - 1 for before, after in wide)
+    if any(not fact.values["closed"] and fact.where.time < wide[-1][1][2].time for fact in group):
+        return  # as for a single hole
+    values = next((fact for fact in group if fact.where.connection == after[2].connection), group[0]).values
+    consumers = "its consumer" if len(group) == 1 else f"its {len(group):,} consumers"
+    text = f"Subscription {values['subscription']} on {topic} never got {count:,} of {merged[-1][1] - merged[0][0] + 1:,} entries, in "
+    text += (
+        f"{plural(len(wide), 'place')}, the first between {ledger}:{before[1]} and {ledger}:{after[0]}: {consumers} had no permits most "
+    )
+    text += "of the time, but got all others one after the other, as if no consumer outside the capture took any."
+    evidence = {
+        "frames": frame_names([before[2].name, after[2].name, known.where.name]),
+        "topic": topic,
+        "subscription": values["subscription"],
+        "consumer_id": values["consumer_id"],
+        "consumer_name": values["consumer_name"],
+        "before": [ledger, before[1]],
+        "after": [ledger, after[0]],
+        "count": count,
+        "holes": len(wide),
+        **thresholds.evidence("messages-skipped-entries"),
+    }
+    report("messages-skipped", after[2], text, evidence)
 
 
 def _report_slow(
