@@ -391,8 +391,8 @@ function __pulsarscope_list
                 snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
                 tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
                 token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
-                uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst value-undecodable zero-window \
-                zlib-unfinished
+                uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop value-undecodable \
+                zero-window zlib-unfinished
         case kinds
             printf '%s\n' frame message exchange connection finding journey all
         case registry_sections
@@ -445,7 +445,7 @@ function __pulsarscope_list
                 slow-exchange-open-seconds slow-exchange-seconds slow-exchange-stored-seconds slow-publish-bytes \
                 slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends \
                 slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds \
-                txn-open-idle-seconds unload-burst-seconds unload-burst-topics
+                txn-open-idle-seconds unload-burst-seconds unload-burst-topics unload-loop-seconds unload-loop-times
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
                 findings library adding-a-protocol decode messages stats diagnose report compare browse follow index extract sql mcp \
@@ -480,8 +480,8 @@ function __pulsarscope_list
                 snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
                 tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
                 token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
-                uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst value-undecodable zero-window \
-                zlib-unfinished
+                uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop value-undecodable \
+                zero-window zlib-unfinished
     end
 end
 

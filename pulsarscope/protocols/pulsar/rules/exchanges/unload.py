@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
@@ -40,6 +41,14 @@ CODES = table(
         "unload-burst",
         "A broker closed the producers and consumers of several topics at once, as it does when it stops or sheds load.",
         "See topic-unloaded for how long each was away; many at a time make a storm of lookups.",
+    ),
+    SESSION.warning(
+        "unload-loop",
+        "The broker closes the producers and consumers of a topic again and again.",
+        "Find out who unloads it: the load balancer (its own limits move a bundle once in 30 minutes), a script, or a broker that loses "
+        "its metadata session. The broker's log says so; until then publishing stalls each time, and messages may be stored twice.",
+        ("message-stored-twice", "slow-publish"),
+        to_act="the broker's operators",
     ),
     SESSION.error(
         "topic-terminated",
@@ -79,6 +88,15 @@ THRESHOLDS = (
         ("unload-burst",),
         1,
     ),
+    Threshold(
+        "unload-loop-times",
+        4,
+        "times",
+        "Unloads of one topic; a restart of three brokers, one after the other, moves a topic three times at most.",
+        ("unload-loop",),
+        2,
+    ),
+    Threshold("unload-loop-seconds", 60, SECONDS, "Time for so many unloads; brokers take longer to restart.", ("unload-loop",)),
     Threshold(
         "request-failed-moving-seconds",
         1.5,
@@ -131,11 +149,14 @@ def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, th
         evidence = {"frames": frame_names(fact.where.name for fact in ended), "topic": topic, "count": len(names)}
         text = f"{capitalized(nouns_text(names))} reached the end of topic {topic}."
         report("end-of-topic", ended[0].where, text, evidence)
+    unloads: list[list[Fact]] = []
     for burst in _departures(facts, thresholds):
         reset = _sign_of_reset(burst, facts, thresholds.ns("unload-burst-seconds"))
         if not reset and all(fact.values.get("unknown") and fact.values["noun"] == "consumer" for fact in burst):
             continue  # an unload, or the reset of a cursor while producers are not in the capture
-        _report_departure(topic, burst, facts, report, reset)
+        if _report_departure(topic, burst, facts, report, reset) == "topic-unloaded":
+            unloads.append(burst)
+    _report_loop(topic, unloads, report, thresholds)
 
 
 def _departures(facts: Sequence[Fact], thresholds: Thresholds) -> list[list[Fact]]:
@@ -238,8 +259,32 @@ def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding, t
             report("request-failed", where, with_advice(text, request, error), evidence)
 
 
-def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding, reset: str) -> None:
-    """Report one burst with the outcome of each client, unless refusals that have their own findings explain all of it."""
+def _report_loop(topic: str, unloads: Sequence[Sequence[Fact]], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report a topic that is unloaded so often that it can hardly be meant."""
+    least, times = int(thresholds["unload-loop-times"]), [unload[0].where.time for unload in unloads]
+    if not any(later - earlier <= thresholds.ns("unload-loop-seconds") for earlier, later in zip(times, times[least - 1 :], strict=False)):
+        return
+    clients = {_client(fact) for unload in unloads for fact in unload}
+    connections = list(dict.fromkeys(fact.where.connection for unload in unloads for fact in unload))
+    span = times[-1] - times[0]
+    text = f"The broker unloaded {topic} {len(unloads):,} times in {duration(span)}, about each {duration(span // (len(unloads) - 1))}: "
+    text += f"it closed {nouns_text(sorted(name for _, name in clients))}."
+    evidence = {
+        "frames": frame_names(unload[0].where.name for unload in unloads),
+        "connections": connections[:DIAGNOSIS_NAMES_MAX],
+        "topic": topic,
+        "count": len(unloads),
+        "span_ns": span,
+        **thresholds.evidence("unload-loop-times", "unload-loop-seconds"),
+    }
+    report("unload-loop", unloads[0][0].where, text, evidence)
+
+
+def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding, reset: str) -> str | None:
+    """Report one burst with the outcome of each client, unless refusals that have their own findings explain all of it.
+
+    Return the code of the finding.
+    """
     first = burst[0]
     clients: dict[tuple[str, str], Fact] = {}
     for fact in burst:
@@ -247,7 +292,7 @@ def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], 
     span = burst[-1].where.time - first.where.time
     outcomes = {client: _outcome(client, fact, facts, burst[-1].where.time) for client, fact in clients.items()}
     if all(outcome.error in ERRORS for outcome in outcomes.values()):
-        return
+        return None
     urls = sorted({fact.values["url"] for fact in burst if fact.values.get("url")})
     not_ready = sum(
         fact.what == "refused" and fact.values["error"] == "ServiceNotReady" and fact.where.time >= first.where.time for fact in facts
@@ -272,6 +317,7 @@ def _report_departure(topic: str, burst: Sequence[Fact], facts: Sequence[Fact], 
     is_migrated = any(fact.what == "migrated" for fact in burst)
     code = "topic-migrated" if is_migrated else "cursor-reset" if reset else "topic-unloaded"
     report(code, first.where, f"{text}.", evidence)
+    return code
 
 
 def _recovery_text(outcomes: dict[tuple[str, str], Outcome]) -> str:

@@ -14,6 +14,7 @@ from tests.scenarios.commands import (
     close_producer,
     created,
     error,
+    flow,
     lookup,
     lookup_response,
     producer,
@@ -147,6 +148,30 @@ def test_two_unloads_are_two(tmp_path: Path) -> None:
     rows = with_code(findings_of(tmp_path, talk), "topic-unloaded")
     assert len(rows) == 2
     assert all("it came back after" in (row.text or "") for row in rows)
+
+
+def unloaded(times: int, seconds: float) -> Conversation:
+    """A topic that is unloaded so often, each time so many seconds after the time before; its clients come back at once."""
+    talk = served()
+    for number in range(times):
+        wait_until(talk, int((1 + number * seconds) * SECOND)).server(close_producer(), close_consumer(request=BY_BROKER))
+        talk.wait(SECOND // 10).client(producer(epoch=number + 1)).server(created()).client(subscribe()).server(success(2)).client(flow(9))
+    return talk.wait(2 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds", "is_loop"),
+    [(4, 2, True), (9, 2.5, True), (4, 19, True), (12, 15, True), (3, 2, False), (4, 21, False), (9, 45, False)],
+)
+def test_a_topic_that_is_unloaded_again_and_again_is_a_warning(tmp_path: Path, times: int, seconds: float, is_loop: bool) -> None:
+    """Three brokers that restart one after the other move a topic three times; a load balancer does it once in half an hour."""
+    rows = findings_of(tmp_path, unloaded(times, seconds))
+    assert len(with_code(rows, "topic-unloaded")) == times
+    assert problem_codes(rows) == (["unload-loop"] if is_loop else [])
+    if is_loop:
+        text, evidence = only(rows, "unload-loop")
+        assert text.startswith(f"The broker unloaded {TOPIC} {times} times in ")
+        assert (evidence["count"], evidence["span_ns"]) == (times, int((times - 1) * seconds * SECOND))
 
 
 def test_a_broker_that_stops_closes_many_at_once(tmp_path: Path) -> None:
