@@ -1,1 +1,1 @@
-"""A screen to browse captures in: a list of frames that fills while they are read, and what is known of each."""
+"""A screen for browsing captures: a list of frames that fills while they are read, and the details of each frame."""

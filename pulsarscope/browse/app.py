@@ -38,10 +38,10 @@ from pulsarscope.output.render.cell_text import escape
 REFRESH_SECONDS = 0.2
 
 RESIZE_SECONDS = 0.1
-"""Time after which a screen is taken to have its size: while a window is dragged it has many."""
+"""Time after which the size of the screen counts as final: it changes often while a window is dragged."""
 
 PAINT_SECONDS = 1.0
-"""Time that reading waits at most for the first rows to be on the screen: it may be closing."""
+"""Longest time that reading waits until the first rows are on the screen, which may be closing."""
 
 
 class BrowseApp(SearchingApp):
@@ -49,7 +49,7 @@ class BrowseApp(SearchingApp):
 
     TITLE = "pulsarscope"
     ENABLE_COMMAND_PALETTE = False
-    CSS = Path(__file__).with_name("app.tcss").read_text()  # now: a live capture may not be able to read it later
+    CSS = Path(__file__).with_name("app.tcss").read_text()  # read now: a live capture may have no right to read it later
     BINDINGS: ClassVar[list[BindingType]] = KEYS
 
     def __init__(
@@ -62,7 +62,7 @@ class BrowseApp(SearchingApp):
         filter_text: str = "",
         choices: Path | None = None,
     ) -> None:
-        """Show a capture; `names` gives completions, `refusals` are endings of commands that stand out, `choices` keeps what is chosen."""
+        """Show a capture; `names` gives completions, `refusals` are endings of highlighted commands, `choices` keeps the user's choices."""
         super().__init__(browsed, FrameLines(browsed.dissector, refusals, color=color))
         self._choices = choices
         self.lines.several_files = len(browsed.run.inputs.paths) > 1
@@ -70,13 +70,13 @@ class BrowseApp(SearchingApp):
         self._names = names
         self._prompting = ""
         self._matches: PassingFrames | None = None
-        """The frames that the filter passes, None without a filter."""
+        """The frames that the filter passes; None without a filter."""
         self._row: FrameRow | None = None
         self.pages = Pages(browsed, several_files=self.lines.several_files)
         self._messages_of: str | None = None
-        """The filter of the messages that are shown, None before any."""
+        """The filter of the messages on the page; None before there are any."""
         self._resizing: Timer | None = None
-        """Redraws what depends on the size of the screen."""
+        """Timer that redraws what depends on the size of the screen."""
         with suppress(UsageError):
             self.lines.columns = browsed.make_columns(load(choices).columns)
 
@@ -93,7 +93,7 @@ class BrowseApp(SearchingApp):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to read."""
+        """Start to read."""
         self.pages.mount(self)
         self.list.tails = self.browsed.live
         self.list.focus()
@@ -102,7 +102,7 @@ class BrowseApp(SearchingApp):
         if self.filter_text:
             self._filter(self.filter_text)
         self.set_interval(REFRESH_SECONDS, self._show_progress)
-        self.call_after_refresh(self._show_progress)  # what an index has is there
+        self.call_after_refresh(self._show_progress)  # the contents of an index are complete at once
 
     @property
     def prompt(self) -> Prompt:
@@ -136,7 +136,7 @@ class BrowseApp(SearchingApp):
             self.browsed.fail(f"cannot keep frames in a temporary file: {error.strerror}")
 
     def _show_first_rows(self) -> None:
-        """Show what is read so far, from the thread that reads, and wait until it is on the screen: reading would slow that down."""
+        """Show what has been read so far. The calling thread, which reads, waits until it is on the screen: reading would delay that."""
         painted = Event()
         self.call_from_thread(self._show_progress)
         self.call_from_thread(self.call_after_refresh, painted.set)
@@ -172,7 +172,7 @@ class BrowseApp(SearchingApp):
         self._show_page()
 
     def _show_page(self) -> None:
-        """Bring the page up to date that is shown."""
+        """Update the current page."""
         page = str(self.query_one("#pages", TabbedContent).active)
         if self._messages_of != self.filter_text and (page == "messages" or self.browsed.live):
             self._messages_of = self.filter_text
@@ -186,7 +186,7 @@ class BrowseApp(SearchingApp):
 
     @work(thread=True, exclusive=True, group="messages")
     def _read_messages(self, filter_text: str, shown: list[ShownMessage]) -> None:
-        """Decode the messages, those that the filter passes where it is one for messages, too, into the list of this filter."""
+        """Decode the messages into the list of this filter; a filter that applies to messages selects among them."""
         worker, pages = get_current_worker(), self.pages
         try:
             for rows, summary in self.browsed.messages(filter_text):
@@ -204,7 +204,7 @@ class BrowseApp(SearchingApp):
     def on_frame_list_selected(self, message: FrameList.Selected) -> None:
         """Show the details of a frame."""
         self._row = message.row
-        for pane in self.query(DetailPane):  # none when the screen closes meanwhile
+        for pane in self.query(DetailPane):  # there is none if the screen closes meanwhile
             pane.show(message.row)
 
     def action_bytes(self) -> None:
@@ -218,15 +218,15 @@ class BrowseApp(SearchingApp):
         if self.query_one("#pages", TabbedContent).active == "follow":
             self._draw_lanes()
         else:
-            self.action_page("follow")  # draws them
+            self.action_page("follow")  # draws the lanes
 
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
-        """Draw the diagram when its page is shown, by a key or the pointer."""
+        """Draw the diagram when its page is opened by a key or the pointer."""
         if event.pane.id == "follow":
             self._draw_lanes()
 
     def on_resize(self) -> None:
-        """Draw the diagram anew, as wide as the screen is now."""
+        """Redraw the diagram for the current width of the screen."""
         if self._resizing is not None:
             self._resizing.stop()
         self._resizing = self.set_timer(RESIZE_SECONDS, self._redraw_lanes)
@@ -245,7 +245,7 @@ class BrowseApp(SearchingApp):
         self.query_one(Lanes).show(lines, selected or frame_name(self._row.file, self._row.packet, self._row.sub))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Go from an arrow of the diagram to its frame."""
+        """Select the frame of an arrow of the diagram."""
         if isinstance(event.option_list, Lanes) and (name := event.option_list.frame(event.option_index)) is not None:
             self._go_to_frame(name)
 
@@ -266,11 +266,11 @@ class BrowseApp(SearchingApp):
                 self.browsed.make_filter(event.value)
             except UsageError as error:
                 wrong = str(error).splitlines()[0]
-        event.input.set_class(bool(wrong), "invalid")  # the screen may have none any more
+        event.input.set_class(bool(wrong), "invalid")  # the screen may have no prompt any more
         event.input.border_subtitle = escape(wrong)[: max(self.size.width - 10, 0)].replace("[", r"\[") if wrong else ""
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Do what was asked for."""
+        """Carry out the submitted line."""
         value = event.value.strip()
         if self._prompting == "filter" and self.prompt.has_class("invalid"):
             return
@@ -295,7 +295,7 @@ class BrowseApp(SearchingApp):
         self.list.focus()
 
     def action_leave(self) -> None:
-        """Leave the prompt, or the page, or the filter."""
+        """Leave the prompt, the page, or the filter."""
         if self.prompt.has_focus:
             self.prompt.value = self.filter_text
             self._leave_prompt()
@@ -317,12 +317,12 @@ class BrowseApp(SearchingApp):
 
     @work(thread=True, exclusive=True, group="match")
     def _match_on(self, matches: PassingFrames) -> None:
-        """Look for matches in the frames that were read since."""
+        """Look for matches in the frames that were read since the last call."""
         worker = get_current_worker()
         matches.look_on(self.browsed.frames, self.browsed.endpoints, lambda: worker.is_cancelled)
 
     def action_narrow(self, column: str) -> None:
-        """Show only frames of the connection, or the topic, of this one."""
+        """Show only frames with the connection, or the topic, of the selected frame."""
         value = getattr(self._row, column, None)
         if value is None:
             self.notify(f"this frame has no {column}")
@@ -365,7 +365,7 @@ class BrowseApp(SearchingApp):
     # ---- the rest
 
     def _choose_columns(self, text: str) -> None:
-        """Show these fields in columns of their own, and keep the choice."""
+        """Show each of these fields in a column, and keep the choice."""
         names = [name.strip() for name in text.split(",") if name.strip()]
         try:
             self.lines.columns = self.browsed.make_columns(names[:COLUMNS_MAX])
@@ -382,12 +382,12 @@ class BrowseApp(SearchingApp):
         self._show_progress()
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
-        """Tell a finding in full."""
+        """Show the full text of a finding."""
         if event.data_table.id == "findings-table" and event.data_table.row_count:
             self.pages.tell(self, event.cursor_row)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Go from a finding or a message to its frame, from a connection to its frames."""
+        """Select the frame of a finding or message, or show the frames of a connection."""
         page = str(event.data_table.id).removesuffix("-table")
         if page == "connections":
             self.action_page("frames")
@@ -411,7 +411,7 @@ class BrowseApp(SearchingApp):
         pages.active = name
         if name == "frames":
             self.list.focus()
-        else:  # what has the focus must not be on a hidden page
+        else:  # the focus must not stay on a hidden page
             (self.query_one(Lanes) if name == "follow" else table_of(self, name)).focus()
         self._show_page()
 
@@ -427,12 +427,12 @@ class BrowseApp(SearchingApp):
             self.list.go_to_position(later[0])
 
     def action_time(self) -> None:
-        """Show times in the next form."""
+        """Switch to the next form of times."""
         self.lines.time = TIMES[(TIMES.index(self.lines.time) + 1) % len(TIMES)]
         self.list.refresh()
 
     def action_theme(self) -> None:
-        """Change between light and dark."""
+        """Switch between light and dark."""
         self.theme = "textual-light" if self.theme == "textual-dark" else "textual-dark"
 
     def action_copy(self, form: str) -> None:

@@ -1,4 +1,4 @@
-"""The capture on the screen: a run that is read in a thread of its own, and what is kept of it."""
+"""The capture on the screen: a run that a separate thread reads, and the data kept from it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 TABLES = ("consumers",)
-"""Tables of statistics that have a page, where a protocol has them."""
+"""Tables of statistics that have a page, if a protocol has them."""
 
 FORGET_FEEDS = 256
-"""Batches of a live capture after which tables forget what has ended: they are bounded, and it would fill them."""
+"""Batches of a live capture after which tables forget ended items, which would otherwise fill these bounded tables."""
 
 
 def browsed_tables(dissectors: Iterable[Dissector]) -> list[ReportTable]:
@@ -48,7 +48,7 @@ def browsed_tables(dissectors: Iterable[Dissector]) -> list[ReportTable]:
 
 
 def _nothing() -> None:
-    """Do nothing: a file is read to its end, or left."""
+    """Do nothing: a file needs no stop."""
 
 
 class Frames(Protocol):
@@ -73,20 +73,20 @@ class Frames(Protocol):
 
 
 class Keeper(Protocol):
-    """Writer of an index of the rows, for the next time."""
+    """Writer of an index of the rows, for later runs."""
 
     def add(self, rows: list[Any]) -> None:
         """Take rows."""
 
     def finish(self, browsed: Browsed, cancelled: Callable[[], bool]) -> None:
-        """Keep them: all has been read."""
+        """Keep the rows: everything has been read."""
 
     def abandon(self) -> None:
-        """Forget them."""
+        """Discard the rows."""
 
 
 class Browsed:
-    """A capture while it is read, and after."""
+    """A capture while it is read and afterwards."""
 
     def __init__(
         self,
@@ -104,27 +104,27 @@ class Browsed:
         watch: Callable[[RowBatch], None] | None = None,
         stop: Callable[[], None] = _nothing,
     ) -> None:
-        """Keep frames in a `FrameStore`, and all rows in `keeper`; `extract` copies the packets of a filter to a path, and says so."""
+        """Keep frames in a `FrameStore`, and all rows in `keeper`; `extract` copies the packets of a filter to a file."""
         self.run = run
         self.make_filter = make_filter
         self.make_columns = make_columns
         self.live = live
-        """Packets come as they happen, and cannot be read again."""
+        """True if packets arrive live and cannot be read again."""
         self.stop = stop
-        """Ends what brings packets, so that reading ends soon."""
+        """A function that ends the source of packets, so that reading ends soon."""
         self._watch = watch
         self._message_filter = message_filter
         self.extract = extract
         self.frames = frames
         self.portions: list[Portion] = []
-        """Places from which captures can be read, if they are known."""
+        """Positions from which captures can be read, if known."""
         self._keeper = keeper
         self.endpoints: dict[str, tuple[str, str]] = {}
         self.diagnosis = diagnosis
         self.findings: list[FindingRow] = []
         self.connections = Connections(BROWSED_LIVE_CONNECTIONS_MAX if live else BROWSED_CONNECTIONS_MAX, forgets=live)
         self.fresh_messages: deque[MessageRow] = deque(maxlen=BROWSED_FRESH_MESSAGES_MAX)
-        """Messages of a live capture that the screen has not taken yet; what it does not take in time goes."""
+        """Messages of a live capture that the screen has not taken yet; older ones are dropped."""
         self.live_messages = 0
         """Number of all messages of a live capture."""
         self.bytes_read = 0
@@ -133,7 +133,7 @@ class Browsed:
         """Records of tables that are complete, by name."""
         self.ended = False
         self.failure = ""
-        """Reason why the reading ended early."""
+        """Reason why reading ended early."""
         self._options = options
         self._feeds = 0
         self._lock = Lock()  # of the tables
@@ -142,7 +142,7 @@ class Browsed:
 
     @property
     def start(self) -> int | None:
-        """Time of the first packet, None until it is known."""
+        """Time of the first packet; None until it is known."""
         return self.run.start
 
     @property
@@ -155,7 +155,7 @@ class Browsed:
         return self.run.dissectors.get(row.dissector or "")
 
     def read(self, cancelled: Callable[[], bool]) -> Iterator[None]:
-        """Read the capture; yield when there is something new. What is raised by the run goes on."""
+        """Read the capture, and yield when there is something new. Exceptions of the run are passed on."""
         assert isinstance(self.frames, FrameStore)  # noqa: S101 - others have what there is to read
         try:
             yield from self._read(self.frames, cancelled)
@@ -196,7 +196,7 @@ class Browsed:
                     fold.forget_ended()
 
     def know(self, rows: list[Any], tables: dict[str, list[dict[str, Any]]], portions: list[Portion]) -> None:
-        """Take what an index has besides its frames: everything has been read."""
+        """Take everything from an index except its frames; the capture then counts as read."""
         self.diagnosis.feed(rows)
         self._list(rows)
         self.connections.order()
@@ -209,11 +209,11 @@ class Browsed:
         self.ended = True
 
     def fail(self, text: str) -> None:
-        """Take in words what ended the reading, or cannot be read."""
+        """Take a text that says what ended reading or cannot be read."""
         self.failure = text
 
     def table(self, name: str) -> list[dict[str, Any]]:
-        """Return the records of a table, as far as the capture is read."""
+        """Return the records of a table, as far as the capture has been read."""
         if name in self.records:
             return self.records[name]
         with self._lock:
@@ -232,7 +232,7 @@ class Browsed:
                 self.fresh_messages.append(row)
 
     def message_filter(self, filter_text: str) -> tuple[Filter | None, str]:
-        """Return the filter of messages, and why all of them are shown where it is none of theirs."""
+        """Return the filter for messages; if the filter does not apply to messages, None and the reason why all are shown."""
         try:
             chosen = self._message_filter(filter_text) if filter_text else None
         except UsageError as error:
@@ -242,7 +242,7 @@ class Browsed:
         return chosen, ""
 
     def messages(self, filter_text: str) -> Iterator[tuple[list[MessageRow], str]]:
-        """Read the messages, by reading the captures again; give some, and what is to be said above them."""
+        """Read the messages by reading the captures again; yield some of them at a time, with the text above them."""
         options = msgspec.structs.replace(
             self._options, records=frozenset({MessageRow.kind}), rules=False, rows_max=ROWS_MAX, payload="text", payloads=True
         )
@@ -256,7 +256,7 @@ class Browsed:
         yield [], refusal or plural(count, "message")
 
     def raw(self, wanted: FrameRow, cancelled: Callable[[], bool]) -> RawFrame | None:
-        """Return the bytes of a frame, by reading the captures again: near it where that is enough, else up to it; None: not found."""
+        """Return the bytes of a frame by reading the captures again: near the frame if that is enough, else up to it; None: not found."""
         options = msgspec.structs.replace(self._options, records=frozenset({FrameRow.kind}), rules=False, raw=True)
         if self.live:
             return None
@@ -274,7 +274,7 @@ class Browsed:
         return None
 
     def find(self, file: int, packet: int, sub: int) -> int | None:
-        """Return the position of the frame of a name, or of the first one from its packet on; None when there is none."""
+        """Return the position of the frame with a name, or of the first frame from its packet on; None if there is none."""
         wanted = (file, packet, sub)
         for number in self._chunks_near(wanted):
             for at, name in enumerate(self.frames.names(number)):
@@ -283,17 +283,17 @@ class Browsed:
         return None
 
     def _chunks_near(self, wanted: tuple[int, int, int]) -> range:
-        """Return the chunks from one behind which the frame is: names ascend, but for what was completed late."""
+        """Return the chunks from the first that may hold the frame. Names ascend, except for frames that were completed late."""
         low, high = 0, self.frames.chunks
         while low < high:
             middle = (low + high) // 2
-            names = self.frames.names(middle)  # none yet, or they cannot be read
+            names = self.frames.names(middle)  # empty if there are none yet or they cannot be read
             low, high = (middle + 1, high) if names and names[0] <= wanted else (low, middle)
         return range(max(low - 1, 0), self.frames.chunks)
 
 
 class _Nothing:
-    """The blocks of a capture that is not read."""
+    """The empty blocks of a capture that is not read."""
 
     recognised = True
     first_time = None
@@ -302,20 +302,20 @@ class _Nothing:
         return iter(())
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
-        """Return none."""
+        """Return no secrets."""
         return []
 
 
 def read_near(portions: Sequence[Portion], inputs: Inputs, options: Options, wanted: FrameRow) -> RawFrame | None:
-    """Return the bytes of a frame from as much of its capture as holds it; None when it is not recognised there, as inside TLS.
+    """Return the bytes of a frame by reading only the part of its capture that holds it; None if it is not recognised there, as inside TLS.
 
-    `portions` are those of all captures, in order; `options` those of a run that gives frames with their bytes.
+    `portions`: the portions of all captures, in order; `options`: options of a run that yields frames with their bytes.
     """
     own = [portion for portion in portions if portion.file == wanted.file]
     last = bisect_left([portion.packets for portion in own], wanted.packet) - 1
     if last < 0:
         return None
-    first = max(last - 1 - 2 * wanted.size // max(own[last].start // max(last, 1), 1), 0)  # retransmissions included
+    first = max(last - 1 - 2 * wanted.size // max(own[last].start // max(last, 1), 1), 0)  # with room for retransmissions
     begin, end = own[first], own[last]
     part = Portion(begin.file, begin.start, end.end, begin.packets, begin.preamble)
 
@@ -334,23 +334,23 @@ def read_near(portions: Sequence[Portion], inputs: Inputs, options: Options, wan
 
 
 def _is_same(row: FrameRow, wanted: FrameRow) -> bool:
-    """Compare all but what depends on what was read before: names of connections, places in streams, what a session knows."""
+    """Compare everything that does not depend on earlier packets, unlike connection names, places in streams, and session state."""
     names = ("packet", "time", "direction", "size", "command", "fields", "metadata", "payload_size", "status")
     return all(getattr(row, name) == getattr(wanted, name) for name in names)
 
 
 class PassingFrames:
-    """Positions of the frames that a filter passes, in ascending order, as far as they were looked at."""
+    """Positions of the frames that a filter passes, in ascending order, among the frames examined so far."""
 
     def __init__(self, chosen: Filter) -> None:
-        """Begin without any."""
+        """Start without any frames."""
         self.positions = array("q")
         self._filter = chosen
         self._looked = 0
-        self._lock = Lock()  # a thread that is cancelled still ends its chunk when the next one begins
+        self._lock = Lock()  # a cancelled thread may still finish its chunk when the next thread begins
 
     def look_on(self, frames: Frames, endpoints: Mapping[str, tuple[str, str]], cancelled: Callable[[], bool]) -> None:
-        """Look at the frames that were read since, unless it is cancelled before."""
+        """Examine the frames that were read since the last call, unless it is cancelled."""
         with self._lock:
             while self._looked < len(frames) and not cancelled():
                 number = self._looked // max(frames.start(1), 1)

@@ -1,4 +1,4 @@
-"""Choices that a user has made for the screen, kept from one time to the next."""
+"""Choices that the user has made for the screen, kept between runs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 import msgspec
 
 COLUMNS_MAX = 8
-"""Columns besides the usual ones: more leave no room for the summary."""
+"""Most columns in addition to the default ones: more would leave no room for the summary."""
 
 
 class Choices(msgspec.Struct):
-    """Choices, kept in a file where there is one."""
+    """Choices, kept in a file if there is one."""
 
     columns: list[str] = []
-    """Fields that have a column in the list of frames."""
+    """Fields with a column in the list of frames."""
 
 
 def load(path: Path | None) -> Choices:
-    """Return the choices of a file; the usual ones when there is none that can be read."""
+    """Return the choices of a file; the default ones if it cannot be read."""
     with suppress(OSError, ValueError):
         if path is not None:
             return msgspec.json.decode(path.read_bytes(), type=Choices)

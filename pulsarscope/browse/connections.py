@@ -13,10 +13,10 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 
 
 class Connections:
-    """Connections by their names. One thread may feed while another takes what changed."""
+    """Connections by name. One thread may feed while another takes changes."""
 
     def __init__(self, maximum: int, *, forgets: bool) -> None:
-        """Keep so many; when there are more, those that ended first are forgotten if it `forgets`, else the last are left out."""
+        """Keep at most `maximum`. Beyond that, forget those that ended first if `forgets`; else leave out further ones."""
         self._revision = 0
         self._rows: dict[str, ConnectionRow] = {}
         self._open: set[str] = set()
@@ -38,7 +38,7 @@ class Connections:
                     self._end(row)
 
     def order(self) -> None:
-        """Put them in the order of their first packets: all are there."""
+        """Put the connections, which are now complete, in the order of their first packets."""
         with self._lock:
             names = sorted(self._rows, key=_place)
             if names != [*self._rows]:
@@ -46,9 +46,9 @@ class Connections:
                 self._begin_anew()
 
     def take_changed(self, maximum: int) -> tuple[int, Sequence[ConnectionRow]]:
-        """Return the number of times that rows went or got another order, and rows that are new or changed since they were taken.
+        """Return the number of times that rows were removed or reordered, and the rows that are new or changed since they were taken.
 
-        All count as changed after each such time.
+        After each removal or reordering, all rows count as changed.
         """
         with self._lock:
             names = [name for name, _ in zip(self._changed, range(maximum), strict=False)]
@@ -80,7 +80,7 @@ class Connections:
                 self._ended.append(name)
 
     def _put(self, row: ConnectionRow) -> bool:
-        """Keep a connection, and return False when there is no room for it."""
+        """Keep a connection; return False when there is no room for it."""
         name = row.connection or ""
         if name not in self._rows and len(self._rows) >= self._maximum and not self._make_room():
             return False
@@ -89,7 +89,7 @@ class Connections:
         return True
 
     def _make_room(self) -> bool:
-        """Forget a tenth of them, of those that ended."""
+        """Forget ended connections, up to a tenth of all."""
         forgotten = [self._ended.popleft() for _ in range(min(len(self._ended), self._maximum // 10 + 1))]
         for name in forgotten:
             self._rows.pop(name, None)
@@ -103,6 +103,6 @@ class Connections:
 
 
 def _place(name: str) -> tuple[str, int]:
-    """Return what orders connections by their first packets."""
+    """Return the sort key of a connection: its first packet."""
     file = name.partition(":")[0]
     return file.rjust(9, "0"), first_packet(name)

@@ -21,7 +21,7 @@ _SINGLE_SPACE = re.compile(r"(?<=\S) (?=\S)")
 
 
 class _Lines:
-    """A sink that keeps what is written."""
+    """A sink that keeps written bytes in memory."""
 
     name = "the screen"
 
@@ -32,11 +32,11 @@ class _Lines:
         self.data += data
 
     def flush(self) -> None:
-        """Do nothing: all is kept."""
+        """Do nothing: everything is kept."""
 
 
 def _run(browsed: Browsed, rows: Sequence[FrameRow]) -> RunView:
-    """Return the run as outputs see it, with the ends of connections that are closed by now."""
+    """Return the run as outputs see it, with the endpoints of connections that have closed."""
     run = browsed.run
     shown = {row.connection for row in rows}
     return SimpleNamespace(
@@ -62,14 +62,14 @@ def _written(name: str, browsed: Browsed, rows: Sequence[FrameRow], width: int |
 
 
 def tree_lines(browsed: Browsed, row: FrameRow) -> list[str]:
-    """Return the fields of a frame, a line each."""
+    """Return the fields of a frame, one per line."""
     lines = _written("tree", browsed, [row], None)
     start = next((index for index, line in enumerate(lines) if line.startswith("frame ")), 0)
     return lines[start:]
 
 
 def folded(line: str, width: int) -> list[str]:
-    """Return a line of the fields in parts of so many cells: those after the first stand below its value, and phrases stay whole."""
+    """Fold a line of the fields to `width` cells. Further lines are indented to its value, and phrases stay whole."""
     if cell_width(line) <= width:
         return [line]
     name, value = _FIELD.fullmatch(line).groups()  # type: ignore[union-attr]  # it matches every line
@@ -84,7 +84,7 @@ def folded(line: str, width: int) -> list[str]:
 
 
 def lane_lines(browsed: Browsed, connection: str, width: int) -> list[str]:
-    """Return the conversation of a connection as a diagram, of its first frames."""
+    """Return the conversation of a connection as a diagram of its first frames."""
     rows: list[FrameRow] = []
     for row in frames_of(browsed, connection):
         rows.append(row)
@@ -94,13 +94,13 @@ def lane_lines(browsed: Browsed, connection: str, width: int) -> list[str]:
 
 
 def frames_of(browsed: Browsed, connection: str) -> Iterable[FrameRow]:
-    """Yield the frames of a connection that are read."""
+    """Yield the frames of a connection that have been read."""
     for number in range(browsed.frames.chunks):
         yield from (row for row in browsed.frames.chunk(number) if row.connection == connection)
 
 
 def copied(browsed: Browsed, row: FrameRow, form: str) -> str:
-    """Return a frame to paste elsewhere, in a form: filter, json or command."""
+    """Return the text that copies a frame, in a form: filter, json or command."""
     if form == "json":
         return msgspec.json.encode(row).decode()
     chosen = f"file == {row.file} && packet == {row.packet} && sub == {row.sub}"

@@ -1,4 +1,4 @@
-"""The bytes of a frame beside its fields: the selected field lights its bytes, a byte under the pointer selects its field."""
+"""The bytes of a frame beside its fields: selecting a field highlights its bytes, and clicking a byte selects its field."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _LIT, _SECRET, _OFFSET = Style(reverse=True), Style(dim=True), Style(dim=True)
 _VISIBLE = bytes(code if 0x20 <= code < 0x7F else 0x2E for code in range(256))
 
 WIDE = 73
-"""Cells from which a line has sixteen bytes; below it has eight."""
+"""Least cells for sixteen bytes in a line. Below it, a line has eight."""
 
 
 class HexPane(ScrollView, can_focus=True):
-    """The bytes of a frame, of which a range is lit."""
+    """The bytes of a frame, with one range highlighted."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "move(1)", show=False),
@@ -50,14 +50,14 @@ class HexPane(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.lit = (0, 0)
-        """Start and end of the bytes that are lit."""
+        """Start and end of the highlighted bytes."""
         self._data = b""
         self._secrets: list[tuple[int, int]] = []
         self._at = 0
 
     @property
     def per_line(self) -> int:
-        """Bytes of a line."""
+        """Number of bytes in a line."""
         return 16 if self.size.width >= WIDE else 8
 
     def show(self, raw: RawFrame) -> None:
@@ -68,25 +68,25 @@ class HexPane(ScrollView, can_focus=True):
         self.light(0, 0)
 
     def light(self, start: int, end: int) -> None:
-        """Light a range, and bring its start into view."""
+        """Highlight a range, and scroll its start into view."""
         self.lit = (start, end)
         self._resize()
         self.scroll_to_region(Region(0, start // self.per_line, 1, 1), animate=False, force=True)
         self.refresh()
 
     def on_resize(self) -> None:
-        """Divide the bytes into lines anew."""
+        """Divide the bytes into lines again."""
         self._resize()
 
     def _resize(self) -> None:
         self.virtual_size = Size(self.scrollable_content_region.width, -(-len(self._data) // self.per_line))
 
     def action_move(self, by: int) -> None:
-        """Select the byte so many behind this one."""
+        """Move the selection by `by` bytes."""
         self._point(self._at + by)
 
     def action_move_line(self, by: int) -> None:
-        """Select the byte so many lines below."""
+        """Move the selection by `by` lines."""
         self._point(self._at + by * self.per_line)
 
     def on_click(self, event: Click) -> None:
@@ -95,7 +95,7 @@ class HexPane(ScrollView, can_focus=True):
             self._point((int(self.scroll_offset.y) + event.y) * self.per_line + column)
 
     def _byte_in(self, x: int) -> int | None:
-        """Return which byte of a line stands in a cell."""
+        """Return the byte of a line that is shown in a cell."""
         per_line, digits = self.per_line, 3 * self.per_line
         if 8 <= x < 8 + digits:
             return (x - 8) // 3
@@ -126,7 +126,7 @@ class HexPane(ScrollView, can_focus=True):
 
 
 class FrameBytes(Horizontal):
-    """Fields with their values at the left, bytes at the right."""
+    """Fields with their values on the left, bytes on the right."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -148,7 +148,7 @@ class FrameBytes(Horizontal):
         return self.query_one("#hex", HexPane)
 
     def show(self, raw: RawFrame) -> None:
-        """Show a frame, whose first field is selected."""
+        """Show a frame, with its first field selected."""
         self._ranges = [each for each in raw.ranges[:SHOWN_ITEMS_MAX] if 0 <= each[0] < each[1] <= len(raw.data)]
         self.hex.show(raw)
         self.fields.clear_options()
@@ -157,13 +157,13 @@ class FrameBytes(Horizontal):
             self.fields.highlighted = 0
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Light the bytes of a field."""
+        """Highlight the bytes of a field."""
         if event.option_index < len(self._ranges):
             start, end, _, _ = self._ranges[event.option_index]
             self.hex.light(start, end)
 
     def on_hex_pane_pointed(self, event: HexPane.Pointed) -> None:
-        """Select the innermost field of a byte."""
+        """Select the innermost field that contains a byte."""
         around = [(end - start, -at) for at, (start, end, _, _) in enumerate(self._ranges) if start <= event.position < end]
         if around:
             self.fields.highlighted = -min(around)[1]

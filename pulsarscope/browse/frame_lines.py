@@ -21,10 +21,10 @@ from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape,
 from pulsarscope.output.render.times import SLOW_NANOSECONDS
 
 TIMES = ("relative", "delta", "utc", "epoch")
-"""Forms of times, in the order in which a key goes through them."""
+"""Forms of times, in the order in which a key cycles through them."""
 
 COLUMN_WIDTH = 16
-"""Cells of the column of a field."""
+"""Width of the column of a field, in cells."""
 
 NARROW = 100
 """Cells below which columns are narrower."""
@@ -35,7 +35,7 @@ _CONNECTIONS = tuple(map(Style.parse, ("cyan", "magenta", "blue", "green", "brig
 
 
 class FrameLines:
-    """A renderer of single frames, each for itself."""
+    """A renderer of single frames, independent of each other."""
 
     def __init__(self, dissector_of: Callable[[FrameRow], Dissector | None], refusals: tuple[str, ...], *, color: bool) -> None:
         self.time = TIMES[0]
@@ -43,14 +43,14 @@ class FrameLines:
         """Time of the first packet."""
         self.several_files = False
         self.columns: FieldColumns | None = None
-        """Fields that have a column."""
+        """Fields with a column."""
         self.endpoints: Mapping[str, tuple[str, str]] = {}
         self._dissector_of = dissector_of
         self._refusals = refusals
         self._color = color
 
     def name(self, row: FrameRow) -> str:
-        """Return the name of a frame, with the number of its file when there are several."""
+        """Return the name of a frame, with the number of its file if there are several."""
         return f"{row.file}:{row.packet}.{row.sub}" if self.several_files else f"{row.packet}.{row.sub}"
 
     def heading(self, width: int) -> str:
@@ -84,7 +84,7 @@ class FrameLines:
         return text
 
     def summary(self, row: FrameRow) -> str:
-        """Return the significant words of a frame; those of a dissector that raises are none."""
+        """Return the summary of a frame; empty if the dissector raises an exception."""
         dissector = self._dissector_of(row)
         try:
             return "" if dissector is None else dissector.summary(row)
@@ -124,7 +124,7 @@ class FrameLines:
 
 
 def _value_text(value: object) -> str:
-    """Return the value of a field in one line."""
+    """Return the value of a field on one line."""
     if value is None or isinstance(value, (str, int, float)):
         return escape("" if value is None else str(value))
     return escape(value.hex() if isinstance(value, bytes) else json_lines([value])[0])
@@ -135,6 +135,6 @@ def _command_width(width: int) -> int:
 
 
 def _seconds(nanoseconds: int) -> str:
-    """Return seconds with six digits, cut and not rounded, as everywhere."""
+    """Return seconds with six digits, truncated and not rounded, as everywhere."""
     seconds, fraction = divmod(abs(nanoseconds), SECOND)
     return f"{'-' if nanoseconds < 0 else ''}{seconds}.{fraction // 1000:06d}"

@@ -1,4 +1,4 @@
-"""The list of frames: a virtual list, which makes only the lines that are on the screen."""
+"""The list of frames: a virtual list, which renders only the lines on the screen."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class FrameList(ScrollView, can_focus=True):
         self.marks: set[int] = set()
         """Positions of marked frames."""
         self.at = 0
-        """Line that is selected."""
+        """The selected line."""
         self.tails = False
-        """The last line stays selected while it is: frames come as they happen."""
+        """True if a selection of the last line follows new frames, as in a live capture."""
         self._held: int | None = None
-        """Number of lines while the list is paused."""
+        """Number of lines while the list is paused; None otherwise."""
         self._store = store
 
     @property
@@ -64,7 +64,7 @@ class FrameList(ScrollView, can_focus=True):
 
     @property
     def paused(self) -> bool:
-        """The list does not grow."""
+        """True while the list does not grow."""
         return self._held is not None
 
     @paused.setter
@@ -82,18 +82,18 @@ class FrameList(ScrollView, can_focus=True):
         return self.row_at(self.at)
 
     def position(self, line: int) -> int:
-        """Return the position in the store of the frame of a line."""
+        """Return the position in the store of the frame on a line."""
         return line if self.matches is None else self.matches[line]
 
     def shows(self, position: int) -> bool:
-        """Return whether the frame at a position of the store is among those that are shown."""
+        """Return True if the frame at a position of the store is shown."""
         if self.matches is None:
             return position < self.count
         at = bisect_left(self.matches, position)
         return at < self.count and self.matches[at] == position
 
     def grow(self) -> None:
-        """Show that there are more lines."""
+        """Extend the list by new lines."""
         count = self.count
         if self.virtual_size.height != count:
             first = not self.virtual_size.height or (self.tails and self.at == self.virtual_size.height - 1)
@@ -103,7 +103,7 @@ class FrameList(ScrollView, can_focus=True):
                 self.select(count - 1 if self.tails else self.at)
 
     def show(self, matches: array[int] | None) -> None:
-        """Show other frames; the selected one stays so if it is among them, else the one behind it is."""
+        """Show other frames. The selection stays on its frame if that is among them, else it moves to the next one."""
         position = self.position(self.at) if self.at < self.count else 0
         self.matches = matches
         self.virtual_size = Size(self.scrollable_content_region.width, self.count)
@@ -111,14 +111,14 @@ class FrameList(ScrollView, can_focus=True):
         self.refresh()
 
     def go_to_position(self, position: int) -> None:
-        """Select the frame at a position of the store, or the next that is shown."""
+        """Select the frame at a position of the store, or the next one that is shown."""
         if self.matches is None:
             self.select(position)
             return
         self.select(bisect_left(self.matches, position))
 
     def go_to_time(self, time: int) -> None:
-        """Select the first frame that came at a time, or later."""
+        """Select the first frame at a time or later."""
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
@@ -138,17 +138,17 @@ class FrameList(ScrollView, can_focus=True):
             self.post_message(self.Selected(row))
 
     def mark(self) -> None:
-        """Mark the selected frame, or take its mark away."""
+        """Mark the selected frame, or remove its mark."""
         if self.count:
             self.marks ^= {self.position(self.at)}
             self.refresh()
 
     def action_move(self, by: int) -> None:
-        """Select the line so many below."""
+        """Move the selection by `by` lines."""
         self.select(self.at + by)
 
     def action_page(self, by: int) -> None:
-        """Select the line a screen below, or above."""
+        """Move the selection by `by` screens."""
         self.select(self.at + by * max(self.size.height - 1, 1))
 
     def action_go(self, line: int) -> None:
@@ -173,7 +173,7 @@ class FrameList(ScrollView, can_focus=True):
         return strip.apply_style(_SELECTED) if line == self.at else strip
 
     def row_at(self, line: int) -> FrameRow | None:
-        """Return the frame of a line; None where there is none that can be read."""
+        """Return the frame on a line; None if there is none that can be read."""
         if not 0 <= line < self.count:
             return None
         try:

@@ -1,4 +1,4 @@
-"""Frames of a run that are shown again in any order: on disk, so that memory grows by a few bytes for hundreds of them."""
+"""Frames of a run that are read again in any order. They are on disk, so that memory grows by a few bytes for hundreds of frames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FrameStore:
     """Frames by their position in the run. One thread may add while others read."""
 
     def __init__(self, file: BinaryIO) -> None:
-        """Keep the frames in a file that nothing else writes to."""
+        """Keep the frames in a file that has no other writer."""
         self._file = file
         self._positions = array("q", [0])
         """Start of each chunk in the file, and the end of the last."""
@@ -34,7 +34,7 @@ class FrameStore:
             return (len(self._positions) - 1) * BROWSED_FRAMES_PER_CHUNK + len(self._tail)
 
     def add(self, rows: list[FrameRow]) -> None:
-        """Add frames behind the others. Raises OSError when they cannot be kept."""
+        """Append frames. Raises OSError when they cannot be kept."""
         with self._lock:
             self._tail += rows
             while len(self._tail) >= BROWSED_FRAMES_PER_CHUNK:
@@ -51,7 +51,7 @@ class FrameStore:
 
     @property
     def chunks(self) -> int:
-        """Number of chunks, of `BROWSED_FRAMES_PER_CHUNK` frames each but for the last."""
+        """Number of chunks. All but the last have `BROWSED_FRAMES_PER_CHUNK` frames."""
         with self._lock:
             return len(self._positions)
 
@@ -60,7 +60,7 @@ class FrameStore:
         return number * BROWSED_FRAMES_PER_CHUNK
 
     def names(self, number: int) -> list[tuple[int, int, int]]:
-        """Return file, packet and sub of the frames of a chunk. Raises as `chunk` does."""
+        """Return file, packet and sub of the frames of a chunk. Raises the same errors as `chunk`."""
         return [(row.file or 0, row.packet or 0, row.sub or 0) for row in self.chunk(number)]
 
     def chunk(self, number: int) -> list[FrameRow]:

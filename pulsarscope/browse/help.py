@@ -1,4 +1,4 @@
-"""The keys, as the screen lists them."""
+"""The keys, as listed on the screen."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KEYS: list[BindingType] = [
     Binding("5", "page('consumers')", show=False),
     Binding("6", "page('follow')", show=False),
 ]
-"""Keys of the screen."""
+"""Key bindings of the screen."""
 
 HELP = """\
 Move       ↑ ↓ j k   PageUp PageDown Space   Home End g G
@@ -70,7 +70,7 @@ Quit       q
 
 
 class Help(ModalScreen[None]):
-    """The keys."""
+    """The screen that lists the keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "dismiss", "Close")]
 

@@ -1,4 +1,4 @@
-"""The frames of an index on a screen, which goes on without those of a damaged part."""
+"""The frames of an index on a screen. Damaged parts are missing, and the screen goes on without them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _Item = TypeVar("_Item")
 
 
 class IndexedFrames:
-    """Frames by their position; those of damaged chunks are missing."""
+    """Frames by position; the frames of damaged chunks are missing."""
 
     def __init__(self, index: Frames, note: Callable[[str], object]) -> None:
-        """Read from an index; `note` gets in words what is wrong with it."""
+        """Read from an index; `note` gets a text about any damage."""
         self._index = index
         self._note = note
 
@@ -35,7 +35,7 @@ class IndexedFrames:
         return self._index.start(number)
 
     def __getitem__(self, index: int) -> FrameRow:
-        """Return the frame at a position. Raises IndexError where there is none that can be read."""
+        """Return the frame at a position. Raises IndexError if there is none that can be read."""
         try:
             return self._index[index]
         except CaptureError as error:
@@ -43,11 +43,11 @@ class IndexedFrames:
             raise IndexError(index) from error
 
     def chunk(self, number: int) -> list[FrameRow]:
-        """Return the frames of a chunk, none of a damaged one."""
+        """Return the frames of a chunk, or an empty list if it is damaged."""
         return self._undamaged(self._index.chunk, number)
 
     def names(self, number: int) -> list[tuple[int, int, int]]:
-        """Return file, packet and sub of the frames of a chunk, none of a damaged one."""
+        """Return file, packet and sub of the frames of a chunk, or an empty list if it is damaged."""
         return self._undamaged(self._index.names, number)
 
     def _undamaged(self, read: Callable[[int], list[_Item]], number: int) -> list[_Item]:

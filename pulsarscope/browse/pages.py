@@ -1,4 +1,4 @@
-"""The pages beside the frames: findings, messages, connections and tables of the protocols."""
+"""The pages other than frames: findings, messages, connections and tables of protocols."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ARROW = re.compile(r" *((?:\d+:)?\d+\.\d+) ")
 
 
 class Lanes(OptionList):
-    """The lines of a diagram; those of frames can be selected."""
+    """The lines of a diagram; lines of frames can be selected."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "cursor_down", show=False),
@@ -42,7 +42,7 @@ class Lanes(OptionList):
     ]
 
     def show(self, lines: Sequence[str], selected: str) -> None:
-        """Show a diagram, in which the arrow of a frame, by its name, is selected."""
+        """Show a diagram, and select the arrow of the frame with this name."""
         names = [frame_of(line) for line in lines]
         self.clear_options()
         self.add_options(Option(Text(line, no_wrap=True), disabled=name is None) for line, name in zip(lines, names, strict=True))
@@ -50,25 +50,25 @@ class Lanes(OptionList):
             self.highlighted = names.index(selected)
 
     def frame(self, number: int) -> str | None:
-        """Return the name of the frame of a line."""
+        """Return the name of the frame on a line."""
         return frame_of(str(self.get_option_at_index(number).prompt))
 
 
 def frame_of(line: str) -> str | None:
-    """Return the name of the frame, with its file, of whose arrow this is the line; None for other lines."""
+    """Return the name (with its file) of the frame whose arrow is on this line; None for other lines."""
     match = _ARROW.match(line)
     return None if match is None else match[1] if ":" in match[1] else f"0:{match[1]}"
 
 
 def cell(value: object, form: str = "") -> Text:
-    """Return a value as inert text, a number at the right, a duration (nanoseconds) in its unit."""
+    """Return a value as inert text: numbers right-aligned, durations (nanoseconds) with a unit."""
     if isinstance(value, int):
         return Text(duration(value) if form == "duration" else f"{value:,}", justify="right")
     return Text("" if value is None else escape(str(value)))
 
 
 def place(row: FindingRow) -> str:
-    """Return the name of the first frame of a finding; "" when it names none."""
+    """Return the name of the first frame of a finding; "" if it names none."""
     named = (row.evidence or {}).get("frames")
     if isinstance(named, list) and named:
         return str(named[0])
@@ -76,13 +76,13 @@ def place(row: FindingRow) -> str:
 
 
 ROWS_TOGETHER = 200
-"""Rows that are added to a page at once: more would be felt while keys are pressed."""
+"""Rows added to a page at once: more would delay the response to keys."""
 
 VALUE_CHARACTERS = 200
 """Characters shown of a message and of its value."""
 
 TABLE_SECONDS = 1
-"""Time after which a table of what goes on is written anew."""
+"""Time after which a table of current activity is refreshed."""
 
 
 ShownMessage = tuple[str, tuple[Text, ...]]
@@ -90,19 +90,19 @@ ShownMessage = tuple[str, tuple[Text, ...]]
 
 
 class Pages:
-    """The contents of the pages, which come up to date when they are shown."""
+    """The contents of the pages, which are updated when they are shown."""
 
     def __init__(self, browsed: Browsed, *, several_files: bool) -> None:
         self.browsed = browsed
         self.messages: list[ShownMessage] = []
         """Messages of the page."""
         self.messages_summary = ""
-        """Text above them."""
+        """Text above the messages."""
         self._several_files = several_files
         self._short_topic = join_topic_names(browsed.run.dissectors.values()).short
         self._shown = dict.fromkeys(("findings", "messages"), 0)
         self._revision = 0  # of the connections that are shown
-        self._filled = dict.fromkeys(browsed.tables, 0.0)  # clock time, for tables that go on; infinite when they do not
+        self._filled = dict.fromkeys(browsed.tables, 0.0)  # clock time of the last update; infinite when a table is final
         self._chosen: Filter | None = None  # of live messages
         self._why_all = ""
 
@@ -112,7 +112,7 @@ class Pages:
         return ("findings", "messages", "connections", *self.browsed.tables)
 
     def panes(self) -> Iterator[TabPane]:
-        """Give the pages, empty, and that of the diagram."""
+        """Yield the empty pages, including the page of the diagram."""
         for number, name in enumerate(self.names, 2):
             table: DataTable[Text] = DataTable(id=f"{name}-table", cursor_type="row", zebra_stripes=True)
             above = [Static(id=f"{name}-summary", markup=False)] if name in ("findings", "messages") else []
@@ -121,7 +121,7 @@ class Pages:
         yield TabPane(f"{len(self.names) + 2} Follow", Lanes(id="lanes", markup=False), id="follow")
 
     def mount(self, app: App[None]) -> None:
-        """Give the tables their columns."""
+        """Add the columns of the tables."""
         headings = {
             "findings": ("severity", "code", "frame", "text"),
             "messages": ("frame", "time", "conn", "", "message", "value"),
@@ -135,21 +135,21 @@ class Pages:
     # ---- messages
 
     def clear_messages(self, app: App[None], filter_text: str) -> None:
-        """Empty the page of messages: those that another filter passes come."""
+        """Empty the page of messages, before those of another filter come."""
         self.messages, self._shown["messages"] = [], 0
         table_of(app, "messages").clear()
         if self.browsed.live:
             self._chosen, self._why_all = self.browsed.message_filter(filter_text)
 
     def add_messages(self, rows: Iterable[MessageRow], shown: list[ShownMessage]) -> bool:
-        """Add messages to those of a page, and return whether there is room for more."""
+        """Add messages to the page, and return whether there is room for more."""
         for row in rows:
             if len(shown) < BROWSED_FINDINGS_MAX:
                 shown.append((frame_name(row.file, row.packet, row.sub), self._message(row)))
         return len(shown) < BROWSED_FINDINGS_MAX
 
     def take_live(self, app: App[None]) -> None:
-        """Take the messages that came since; those that came long before go."""
+        """Take the messages that came since the last call, and drop the oldest."""
         fresh = self.browsed.fresh_messages
         rows: list[Any] = [fresh.popleft() for _ in range(len(fresh))]
         self.add_messages(rows if self._chosen is None else self._chosen.select(rows, self.browsed.endpoints), self.messages)
@@ -178,13 +178,13 @@ class Pages:
         return tuple(map(cell, texts))
 
     def _label(self, name: str) -> str:
-        """Return the name of a frame as it is shown, with the number of its file when there are several."""
+        """Return the displayed name of a frame, with the number of its file if there are several."""
         return name if self._several_files else name.partition(":")[2]
 
     # ---- filling
 
     def fill(self, app: App[None], page: str) -> None:
-        """Bring a page up to date."""
+        """Update a page."""
         browsed = self.browsed
         if page == "findings":
             text = with_labels(verdict(browsed.diagnosis, browsed.run.packets), several_files=self._several_files)
@@ -204,7 +204,7 @@ class Pages:
             self._fill_table(table_of(app, page), page)
 
     def _add(self, app: App[None], page: str, rows: Sequence[Any], cells: Callable[[Any], tuple[Text, ...]]) -> None:
-        """Add rows that are new; where frames come as they happen, the last one stays selected while it is."""
+        """Add new rows. In a live capture, a selection of the last row follows them."""
         table, together = table_of(app, page), ROWS_TOGETHER
         if self.browsed.live and not self._shown[page]:
             together = BROWSED_LIVE_MESSAGES_MAX
@@ -231,7 +231,7 @@ class Pages:
                 table.add_row(*cells, key=row.connection)
 
     def _fill_table(self, table: DataTable[Text], page: str) -> None:
-        """Write a table anew, where the selected row stays at its place."""
+        """Refresh a table, and keep the place of the selected row."""
         ended, columns, at = self.browsed.ended, self.browsed.tables[page][0].columns, table.cursor_row
         table.clear()
         for record in self.browsed.table(page)[: BROWSED_FINDINGS_MAX if ended else BROWSED_LIVE_MESSAGES_MAX]:
@@ -244,7 +244,7 @@ class Pages:
         return cell(self._short_topic(value) if form == "topic" and isinstance(value, str) else value, form)
 
     def tell(self, app: App[None], number: int) -> None:
-        """Show the whole text of a finding, and what to try, below the list."""
+        """Show the whole text of a finding and its advice below the list."""
         row = self.browsed.findings[number]
         lines = [self._finding_text(row), *([f"Try: {row.hint}"] if row.hint else [])]
         app.query_one("#finding", Static).update("\n".join(map(escape, lines)))
@@ -253,7 +253,7 @@ class Pages:
         return with_labels(row.text or "", several_files=self._several_files)
 
     def leads_to(self, page: str, row: DataTable.RowSelected) -> str | None:
-        """Return the name of the frame of a row; None where it has none."""
+        """Return the name of the frame of a row; None if it has none."""
         if page == "findings":
             return place(self.browsed.findings[row.cursor_row])
         return self.messages[row.cursor_row][0] if page == "messages" else None

@@ -24,7 +24,7 @@ _QUESTIONS = {
     "write": ("write to", "a file, as in shown.pcapng"),
     "columns": ("columns", "fields, as in topic, send.sequence_id"),
 }
-"""Title, and example, of what is asked for."""
+"""Title and example of each question."""
 
 _COMPLETED = {"filter", "columns"}
 
@@ -33,7 +33,7 @@ class Names(Suggester):
     """Completion of the last word of a filter."""
 
     def __init__(self, names: Callable[[], list[str]]) -> None:
-        """Complete to one of the names, which are asked for when the first word is written."""
+        """Complete to one of the names, which are requested when the first word is typed."""
         super().__init__(use_cache=False, case_sensitive=True)
         self._names = cache(names)
 
@@ -46,46 +46,46 @@ class Names(Suggester):
 
 
 class Prompt(Input):
-    """A line of input with the lines given before, by the arrow keys."""
+    """A line of input, with a history of earlier lines on the arrow keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("up", "earlier", show=False), Binding("down", "later", show=False)]
 
     def __init__(self, names: Suggester, **options: Any) -> None:
-        """Complete fields and commands by `names`, where there may be any."""
+        """Complete fields and commands by `names` where these may occur."""
         super().__init__(placeholder=IDLE, **options)
         self.history: list[str] = []
         self._at = 0
         self._names = names
 
     def ask(self, what: str, value: str) -> None:
-        """Ask for a line, and propose a value."""
+        """Ask for a line, with a proposed value."""
         self.border_title, self.placeholder = _QUESTIONS[what]
         self.suggester = self._names if what in _COMPLETED else None
         self.value = value
         self.focus()
 
     def rest(self) -> None:
-        """Show the keys again that ask for something."""
+        """Return to the idle state, which shows the keys that open a prompt."""
         self.border_title = self.border_subtitle = ""
         self.placeholder = IDLE
         self.remove_class("invalid")
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Return True for keys that write; Textual does not know the character of this one, and would show what it else does."""
+        """Return True for keys that insert a character. Textual does not know the character of "slash", and would show its binding."""
         return key == "slash" or super().check_consume_key(key, character)
 
     def keep(self) -> None:
-        """Remember what was given."""
+        """Add the line to the history."""
         if self.value and self.value not in self.history[-1:]:
             self.history.append(self.value)
         self._at = len(self.history)
 
     def action_earlier(self) -> None:
-        """Show the line before."""
+        """Show the previous line of the history."""
         self._show(self._at - 1)
 
     def action_later(self) -> None:
-        """Show the line after."""
+        """Show the next line of the history."""
         self._show(self._at + 1)
 
     def _show(self, at: int) -> None:

@@ -1,4 +1,4 @@
-"""Searching from the selected frame on: in what the list shows of frames, and in the payloads of messages."""
+"""Searching from the selected frame on: in the listed text of frames, and in the payloads of messages."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ Name = tuple[int, int, int]
 
 
 class PayloadSearch:
-    """A search, in any case of letters. One thread may feed while another asks."""
+    """A search that ignores case. One thread may feed while another queries."""
 
     def __init__(self, text: str) -> None:
         self.text = text.lower()
         self.ended = False
-        """All messages are read, or enough."""
+        """True when all messages, or enough of them, have been read."""
         self.awaited = False
-        """Somebody waits for the next one."""
+        """True when the user waits for the next match."""
         self._found: list[Name] = []
         self._last: Name | None = None
         self._messages = self._unread = 0
         self._lock = Lock()
 
     def feed(self, messages: Iterable[MessageRow]) -> None:
-        """Look at messages; ends when too many have it."""
+        """Search messages; end when too many contain the text."""
         with self._lock:
             for row in messages:
                 self._messages += 1
@@ -47,7 +47,7 @@ class PayloadSearch:
                 name = row.file or 0, row.packet or 0, row.sub or 0
                 if name != self._last and self._has(row):
                     insort(self._found, name)
-                    self._last = name  # the others of its batch lead to the same frame
+                    self._last = name  # other messages of its batch belong to the same frame
             self.ended = self.ended or len(self._found) >= BROWSED_FINDINGS_MAX
 
     def _has(self, row: MessageRow) -> bool:
@@ -56,13 +56,13 @@ class PayloadSearch:
         return row.value is not None and self.text in json_lines([row.value])[0].lower()
 
     def behind(self, name: Name) -> Iterable[Name]:
-        """Return the frames behind one whose messages have the text."""
+        """Return the frames after `name` whose messages contain the text."""
         with self._lock:
             return self._found[bisect_right(self._found, name) :]
 
     @property
     def summary(self) -> str:
-        """Counts of the messages that were searched, and of those that could not be."""
+        """Counts of the messages that were searched, and of those that could not be searched."""
         parts = [f"{len(self._found):,} frames with it in {plural(self._messages, 'message')}{'' if self.ended else ' so far'}"]
         if self._unread:
             parts.append(f"{self._unread:,} could not be read: encrypted, cut or damaged")
@@ -72,14 +72,14 @@ class PayloadSearch:
 
 
 class SearchingApp(App[None]):
-    """An application with a list of frames, in which one searches."""
+    """An application with a list of frames that can be searched."""
 
     def __init__(self, browsed: Browsed, lines: FrameLines) -> None:
         super().__init__()
         self.browsed = browsed
         self.lines = lines
         self.payloads: PayloadSearch | None = None
-        """The latest search, when it is one in payloads."""
+        """The latest search, if it is in payloads."""
         self._searched = ""
 
     @property
@@ -88,12 +88,12 @@ class SearchingApp(App[None]):
         return self.query_one("#list", FrameList)
 
     def search_lines(self, text: str) -> None:
-        """Search in the lines and the fields of frames."""
+        """Search the lines and fields of frames."""
         self._searched, self.payloads = text.lower(), None
         self._search_lines()
 
     def action_search_on(self) -> None:
-        """Select the next frame that has the text."""
+        """Select the next frame that contains the text."""
         if self.payloads is None:
             self._search_lines()
         else:
@@ -102,7 +102,7 @@ class SearchingApp(App[None]):
 
     @work(thread=True, exclusive=True, group="search")
     def _search_lines(self) -> None:
-        """Select the next frame that has the text in its line or its fields."""
+        """Select the next frame with the text in its line or fields."""
         worker, wanted = get_current_worker(), self._searched
         if not wanted:
             return
@@ -118,7 +118,7 @@ class SearchingApp(App[None]):
         self.call_from_thread(self.notify, "not found below this frame", markup=False)
 
     def search_payloads(self, text: str) -> None:
-        """Search in the payloads and the values of messages."""
+        """Search the payloads and values of messages."""
         if self.browsed.live:
             self.notify("payloads of a live capture are not kept: save it with -w, and browse the file")
         elif text:
@@ -128,7 +128,7 @@ class SearchingApp(App[None]):
 
     @work(thread=True, exclusive=True, group="payloads")
     def _read_payloads(self, search: PayloadSearch) -> None:
-        """Look through the messages, as far as they are not too many."""
+        """Search the messages, up to a limit."""
         worker = get_current_worker()
         try:
             for rows, _ in self.browsed.messages(""):
@@ -144,7 +144,7 @@ class SearchingApp(App[None]):
             self.call_from_thread(self._next_payload)
 
     def _next_payload(self) -> None:
-        """Select the next frame whose messages have the text, as soon as it is known, or say that there is none."""
+        """Select the next frame whose messages contain the text as soon as it is known, or say that there is none."""
         search = self.payloads
         if search is None or not search.awaited:
             return

@@ -1,1 +1,1 @@
-"""The frames of captures in a file beside them: found by time, topic and connection without reading the captures again."""
+"""An index file of the frames of captures: frames are found by time, topic and connection without reading the captures again."""

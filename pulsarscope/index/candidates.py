@@ -1,4 +1,4 @@
-"""The frames of an index that a filter may pass, by its columns alone: a superset, of which the filter then sees the whole rows."""
+"""The frames of an index that a filter may pass, by the columns of the index alone: a superset, which the filter itself then narrows."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from pulsarscope.model.records import FrameRow
 
 _OF_CONNECTIONS = ("connection", "ip", "port")
 _COLUMN_OF = {**dict.fromkeys(_OF_CONNECTIONS, "connection"), "command": "command", "frame.topic": "topic"}
-"""Column of an index whose value decides what a field of frames is."""
+"""Column of an index that decides the value of a field of frames."""
 
 _ORDERS: dict[str, Callable[[Any, Any], Any]] = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal, "==": pc.equal}
 
 DISPLAY_COLUMNS = ("time", "connection", "command", "topic", "topics")
-"""Columns that decide display filters."""
+"""Columns by which display filters are decided."""
 
 _FOLLOW_COLUMNS = ("file", "packet", "sub", "request", *DISPLAY_COLUMNS)
 
 Mask = Callable[[pa.RecordBatch], Any]
-"""Gives for each frame of a batch whether it may pass."""
+"""A function that returns, for each frame of a batch, whether it may pass."""
 
 
 def candidates(index: Index, row_filter: Filter | FollowFilter | JoinedFilter) -> dict[int, list[int]] | None:
-    """Return the positions in each chunk of the frames that may pass; None when the columns cannot decide."""
+    """Return the positions of the frames that may pass, by chunk; None when the columns cannot decide."""
     if isinstance(row_filter, JoinedFilter):
         row_filter = row_filter.first
     if isinstance(row_filter, FollowFilter):
@@ -47,12 +47,12 @@ def filter_mask(row_filter: Filter) -> Mask | None:
 
 
 def opening(index: Index, commands: frozenset[str]) -> dict[int, list[int]]:
-    """Return the positions in each chunk of the frames of commands that open connections."""
+    """Return the positions of frames with these commands, which open connections, by chunk."""
     return passing(index, _by_value("command", commands.__contains__), ("command",))
 
 
 def passing(index: Index, mask: Mask, columns: tuple[str, ...], chunks: Iterable[int] | None = None) -> dict[int, list[int]]:
-    """Return the positions in each chunk of the frames for which a mask holds; `chunks`: of some chunks alone."""
+    """Return the positions of the frames for which a mask holds, by chunk; `chunks`: only of these chunks."""
     found = {}
     for number in range(index.chunks) if chunks is None else chunks:
         if positions := _positions(mask(index.columns(number, columns))):
@@ -61,7 +61,7 @@ def passing(index: Index, mask: Mask, columns: tuple[str, ...], chunks: Iterable
 
 
 def _followed(index: Index, column: str, test: Callable[[Any], bool]) -> dict[int, list[int]]:
-    """Return the frames of a subject, with what answers them, and what they answer."""
+    """Return the frames of a subject, their answers, and the requests that they answer."""
     mask = _by_value(column, lambda value: test(_row(column, value)))
     found: dict[int, set[int]] = {}
     asked: set[str] = set()
@@ -85,7 +85,7 @@ def _followed(index: Index, column: str, test: Callable[[Any], bool]) -> dict[in
 
 
 def _positions(mask: Any) -> list[int]:
-    """Return where a mask holds."""
+    """Return the positions at which a mask holds."""
     return [at for at in pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist() if at is not None]
 
 
@@ -115,12 +115,12 @@ def _mask(expression: tree.Expression, context: EvaluationContext) -> Mask | Non
 
 
 def _row(column: str, value: str | None) -> Any:
-    """Return as much of a frame as a predicate on this column reads."""
+    """Return a stand-in for a frame, with as much as a predicate on this column reads."""
     return SimpleNamespace(**{"kind": FrameRow.kind, "topics": None, "topic": None, "connection": None, column: value})
 
 
 def _by_value(column: str, test: Callable[[str | None], bool]) -> Mask:
-    """Return the mask of a test of one column, which sees each value once; frames with several topics may pass any test of one."""
+    """Return the mask of a test on one column. The test sees each value once. Frames with several topics may pass any test of a topic."""
     known: dict[str | None, bool] = {}
 
     def mask(batch: pa.RecordBatch) -> Any:
@@ -154,7 +154,7 @@ def _within(items: tuple[tree.Value | tree.Interval, ...], context: EvaluationCo
 
 
 def joined(masks: Sequence[Mask], join: Callable[[Any, Any], Any]) -> Mask:
-    """Return the mask of several that are joined by `and` or `or`."""
+    """Return several masks joined by `and` or `or`."""
 
     def mask(batch: pa.RecordBatch) -> Any:
         result = masks[0](batch)

@@ -1,4 +1,4 @@
-"""Identity of an index: its captures by size, time and ends, and the options of reading; and the place where it is kept."""
+"""Identity of an index: size, time and ends of its captures, and the options of reading. Also the place of its file."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import msgspec
 from pulsarscope.engine.options import Options
 
 ENDS_BYTES = 1 << 16
-"""Bytes at the head and at the tail of a capture that are compared: a capture that grew, was cut or replaced differs in them."""
+"""Bytes at the head and at the tail of a capture that are compared: they differ if the capture grew, was cut or was replaced."""
 
 SUFFIX = ".psidx"
 
 UNFINISHED = ".incomplete"
-"""Ending of the name of an index while it is made."""
+"""Ending of the name of an index while it is being written."""
 
 OTHERWISE_MADE = "was made with other options, or by another version"
 
 
 class CaptureMark(msgspec.Struct, frozen=True):
-    """Mark of one state of a capture."""
+    """The state of a capture, for comparison."""
 
     path: str
-    """Without links."""
+    """Path with links resolved."""
     size: int
     modified: int
     """Nanoseconds since the epoch."""
@@ -36,20 +36,20 @@ class CaptureMark(msgspec.Struct, frozen=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Captures, and how they are read."""
+    """Captures, and how they were read."""
 
     captures: tuple[CaptureMark, ...]
     reading: str
-    """Hash of the options that decide the rows, and of the version."""
+    """Hash of the version and of the options that affect the rows."""
 
     @property
     def place(self) -> str:
-        """Name of its file in a folder: the same for every state of the captures."""
+        """Name of the index file in a folder, which does not depend on the state of the captures."""
         paths = [capture.path for capture in self.captures]
         return blake2b(msgspec.json.encode((paths, self.reading)), digest_size=16).hexdigest() + SUFFIX
 
     def difference(self, other: Identity) -> str | None:
-        """Return in words what another identity has different; None when it is the same. Time alone is no difference in content."""
+        """Return in words how another identity differs; None if it does not. Another time alone is not a difference."""
         if self.reading != other.reading:
             return OTHERWISE_MADE
         if len(self.captures) != len(other.captures):
@@ -63,9 +63,9 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def identity_of(paths: Sequence[str], options: Options, version: str) -> Identity | None:
-    """Return the identity of captures, read so by this version of the package.
+    """Return the identity of captures read with these options by this version of the package.
 
-    None where no index may be: of pipes, and with secrets of the user's, which it would keep.
+    Return None where no index may be made: for pipes, and with the user's secrets, which the index would keep.
     """
     if options.show_secrets or options.key_logs.secrets or options.private_keys or options.passwords:
         return None
@@ -101,7 +101,7 @@ def _mark(path: str) -> CaptureMark | None:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path | None:
-    """Return the folder for indexes in the user's cache, which may not be there yet; None without any."""
+    """Return the folder for indexes in the user's cache, which may not exist yet; None if there is no cache."""
     if sys.platform == "win32":
         folder = environment.get("LOCALAPPDATA", "")
     else:
@@ -111,16 +111,16 @@ def cache_folder(environment: Mapping[str, str]) -> Path | None:
 
 
 def places_of(identity: Identity, environment: Mapping[str, str]) -> list[Path]:
-    """Return where an index may be: beside a single capture, and in the user's cache."""
+    """Return the possible places of an index: beside a single capture, and in the user's cache."""
     beside, folder = places_beside(identity), cache_folder(environment)
     return beside if folder is None else [*beside, folder / identity.place]
 
 
 def is_there(place: Path) -> bool:
-    """Return True for a file or folder, False also where the user may not look, or a name is too long."""
+    """Return True if a file or folder exists. Return False also if the user may not look, or the name is too long."""
     return os.path.exists(place)  # noqa: PTH110 - Path.exists raises then
 
 
 def places_beside(identity: Identity) -> list[Path]:
-    """Return the place beside a single capture; none for several."""
+    """Return the place beside a single capture, or an empty list for several captures."""
     return [Path(identity.captures[0].path + SUFFIX)] if len(identity.captures) == 1 else []

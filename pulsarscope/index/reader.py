@@ -1,4 +1,4 @@
-"""Reading an index: frames by their position, columns of them, and what the run said besides."""
+"""Reading an index: frames by their position, their columns, and the other results of the run."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _DAMAGE = (OSError, ValueError, TypeError, LookupError, pa.ArrowException)
 
 
 class IndexUnusable(Exception):  # noqa: N818 - a state, as its text says
-    """An index that must not be used; the text is the end of a sentence that begins with it."""
+    """An index that must not be used. The text completes a sentence whose subject is the index."""
 
 
 class Index:
     """The frames of captures, by their position in the run. Threads may share it."""
 
     def __init__(self, path: Path, identity: Identity | None = None, opener: Callable[[str], pa.NativeFile] = pa.memory_map) -> None:
-        """Open a file. Raises IndexUnusable when it is damaged, or of others than `identity` says."""
+        """Open a file. Raises IndexUnusable when it is damaged or does not match `identity`."""
         self.path = path
         self._open = opener
         try:
@@ -59,14 +59,14 @@ class Index:
         self._lock = Lock()
 
     def _read_others(self, others: Sequence[Mapping[str, Any]]) -> None:
-        """Take the rows behind the frames. Raises what damage raises."""
+        """Read the rows after the frames. Raises one of `_DAMAGE` if they are damaged."""
         decoders = {row_type.kind: msgspec.msgpack.Decoder(row_type) for row_type in (ConnectionRow, FindingRow)}
         self.others: list[tuple[int, Any]] = []
         """Rows of other kinds in their order, each with the number of frames before it."""
         self.tables: dict[str, list[dict[str, Any]]] = {}
         """Records of tables of statistics, by name."""
         self.portions: list[Portion] = []
-        """Places from which captures can be read; empty for compressed ones."""
+        """Positions from which captures can be read; empty for compressed captures."""
         totals: IndexTotals | None = None
         for other in others:
             kind, data = other["record"], other["row"]
@@ -88,7 +88,7 @@ class Index:
         return self._count
 
     def __getitem__(self, index: int) -> FrameRow:
-        """Return the frame at a position, from 0. Raises IndexError, and CaptureError where the index is damaged."""
+        """Return the frame at a position, from 0. Raises IndexError, or CaptureError where the index is damaged."""
         number, at = divmod(index, INDEXED_FRAMES_PER_CHUNK)
         data = self._rows(number)[at]
         with self._reading():
@@ -103,16 +103,16 @@ class Index:
         return min(self._count - self.start(number), INDEXED_FRAMES_PER_CHUNK)
 
     def chunk(self, number: int) -> list[FrameRow]:
-        """Return the frames of a chunk. Raises as an item does."""
+        """Return the frames of a chunk. Raises the same errors as `__getitem__`."""
         return self.some(number, None)
 
     def names(self, number: int) -> list[tuple[int, int, int]]:
-        """Return file, packet and sub of the frames of a chunk, without reading their rows. Raises as `columns` does."""
+        """Return file, packet and sub of the frames of a chunk, without reading their rows. Raises the same errors as `columns`."""
         columns = [column.to_pylist() for column in self.columns(number, ("file", "packet", "sub")).columns]
         return [(file or 0, packet or 0, sub or 0) for file, packet, sub in zip(*columns, strict=True)]  # null where it is damaged
 
     def some(self, number: int, positions: Sequence[int] | None) -> list[FrameRow]:
-        """Return the frames at some positions in a chunk, None: all."""
+        """Return the frames at some positions in a chunk (None: all)."""
         decode, rows = self._decode, self._rows(number)
         if positions is not None:
             rows = rows.take(pa.array(positions, pa.int64()))
@@ -120,7 +120,7 @@ class Index:
             return [decode(data) for data in rows.to_pylist()]
 
     def columns(self, number: int, names: Sequence[str]) -> pa.RecordBatch:
-        """Return columns of a chunk; the others are not read. Raises CaptureError where the index is damaged."""
+        """Return some columns of a chunk without reading the others. Raises CaptureError where the index is damaged."""
         with self._lock, self._reading():
             if (reader := self._readers.get(tuple(names))) is None:
                 fields = [SCHEMA.get_field_index(name) for name in names]
@@ -146,13 +146,13 @@ class Index:
 
 
 def _validated(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch whose offsets and texts are sound. Raises ArrowInvalid."""
+    """Return a batch after validating its offsets and texts. Raises ArrowInvalid."""
     batch.validate(full=True)
     return batch
 
 
 def open_index(places: Sequence[Path], identity: Identity) -> tuple[Index | None, list[str]]:
-    """Return the first index of captures that can be trusted, and in words why others cannot."""
+    """Return the first usable index of captures, and in words why others are not usable."""
     refusals: list[str] = []
     for place in places:
         if not is_there(place):

@@ -1,4 +1,4 @@
-"""A run whose rows come from an index: those that a filter may pass, without reading the captures."""
+"""A run that takes the rows that a filter may pass from an index, without reading the captures."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pulsarscope.index.selected_packets import FrameSelection, selected_packets
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
 
 SERVED = frozenset({FrameRow.kind, ConnectionRow.kind, FindingRow.kind})
-"""Kinds of rows that an index has."""
+"""Kinds of rows in an index."""
 
 
 class IndexRun(Totals):
-    """The rows of an index that a filter may pass, used as a run of the engine is. Iterate it once."""
+    """The rows of an index that a filter may pass, used like a run of the engine. Iterate over it once."""
 
     def __init__(self, index: Index, inputs: Inputs, options: Options, chosen: dict[int, list[int]]) -> None:
-        """Give the frames at these positions of each chunk, and all rows of other kinds that are asked for."""
+        """Yield the frames at these positions of each chunk, and all rows of other requested kinds."""
         super().__init__()
         self.inputs = inputs
         self.evaluates_rules = options.rules
@@ -56,30 +56,30 @@ class IndexRun(Totals):
         self.severities = Counter(row.severity for _, row in self._others if type(row) is FindingRow)
 
     def again(self, options: Options) -> IndexRun:
-        """Return a run of the frames that open connections: all that is asked for of frames which are not known yet."""
+        """Return a run over the frames that open connections: a second run needs no other frames."""
         commands = frozenset[str]().union(*(dissector.opening for dissector in self.dissectors.values()))
         return IndexRun(self._index, self.inputs, options, opening(self._index, commands))
 
     def selected(self, selection: FrameSelection, *, all_flags: bool) -> Iterator[SelectedPackets]:
-        """Give the packets of selected frames in order; see `selected_packets`."""
+        """Yield the packets of selected frames in order; see `selected_packets`."""
         return selected_packets(self._index, self.inputs, selection, all_flags=all_flags)
 
     def place(self, row: FrameRow) -> tuple[int, int]:
-        """Return start and end of the bytes of a frame in the stream of TCP."""
+        """Return start and end of the bytes of a frame in the TCP stream."""
         start = row.offset
         return start, start + row.size
 
     def in_tls(self, _connection: str) -> bool:
-        """Return False: there is no index of what is inside TLS."""
+        """Return False: an index has no places inside TLS."""
         return False
 
     def preamble(self, _connection: str) -> tuple[int, int]:
-        """Return none: nothing is needed to read a connection without TLS."""
+        """Return an empty range: reading a connection without TLS needs no preamble."""
         return 0, 0
 
     @property
     def skipped(self) -> int:
-        """Number of frames that are not given: no filter passes them."""
+        """Number of frames that are left out, because the filter cannot pass them."""
         return len(self._index) - sum(map(len, self._chosen.values()))
 
     def __iter__(self) -> Generator[RowBatch, None, None]:
@@ -92,7 +92,7 @@ class IndexRun(Totals):
             frames = self._index.some(number, positions)
             for frame, after in zip(frames, [*(start + at for at in positions[1:]), following], strict=True):
                 rows.append(frame)
-                if others:  # what is said behind a frame stays in one batch with it
+                if others:  # the rows after a frame stay in one batch with it
                     rows += _before(others, after)
             yield self._batch(rows)
             if self.stopped:
@@ -108,18 +108,18 @@ class IndexRun(Totals):
 
 
 def _knows_places(index: Index) -> bool:
-    """Return True when each frame lies where its row says: not inside TLS, nor in fragments of packets."""
+    """Return True when each frame lies where its row says: neither inside TLS nor in packet fragments."""
     decrypted = any(row.tls and row.dissector for _, row in index.others if type(row) is ConnectionRow)
     return not (decrypted or index.totals.fragmented)
 
 
 def _of_rules(row: FindingRow) -> bool:
-    """Return True for a finding about the rules themselves, which such a run does not evaluate."""
+    """Return True for a finding about the rules themselves: such a run does not evaluate rules."""
     return row.code == RULE_FAILED or JUDGED_EARLY in (row.evidence or {})
 
 
 def _before(others: deque[tuple[int, Any]], position: int | None) -> list[Any]:
-    """Take the rows that came before the frame at a position; None: all."""
+    """Remove and return the rows before the frame at a position; None: all."""
     rows = []
     while others and (position is None or others[0][0] <= position):
         rows.append(others.popleft()[1])
@@ -127,16 +127,16 @@ def _before(others: deque[tuple[int, Any]], position: int | None) -> list[Any]:
 
 
 def indexed_run(index: Index, inputs: Inputs, options: Options, row_filter: Filter | FollowFilter | JoinedFilter) -> IndexRun | None:
-    """Return the run of the rows that a filter may pass; None when an index cannot serve it."""
+    """Return a run over the rows that a filter may pass; None when an index cannot serve it."""
     if not options.records <= SERVED or options.raw or options.anchors:
         return None
     if options.places and not _knows_places(index):
         return None
-    if options.rules and not options.places:  # filters pass a finding right behind its frame, and those of rules come later
+    if options.rules and not options.places:  # filters pass a finding only right after its frame, and findings of rules come later
         return None
     row_filter.begin(index.totals)
     chosen = candidates(index, row_filter)
-    if not chosen:  # only who has seen all frames can say what there is instead
+    if not chosen:  # only a run over all frames can say what there is instead
         return None
     run = IndexRun(index, inputs, options, chosen)
     row_filter.seen[FrameRow.kind] += run.skipped

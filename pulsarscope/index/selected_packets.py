@@ -1,4 +1,4 @@
-"""The packets of selected rows, found in an index: only the parts of captures that hold them are read."""
+"""The packets of selected rows, found by an index. Only the parts of the captures with these packets are read."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pulsarscope.index.writer import PLACE
 
 
 class FrameSelection(Protocol):
-    """Frames whose packets are wanted, as `analysis.PacketSelection`."""
+    """Frames whose packets are wanted, such as `analysis.PacketSelection`."""
 
     def carries(self, connection: str | None) -> bool:
         """Return True when packets of a connection may be wanted."""
 
     def comments(self, file: int, packet: int, connection: str | None, source: str, flags: int, start: int, end: int) -> list[str] | None:
-        """Return the lines of the comment of a packet at a place; None when it is not wanted."""
+        """Return the lines of the comment on a packet at a place; None when the packet is not wanted."""
 
 
 class _Wanted(NamedTuple):
@@ -35,7 +35,7 @@ class _Wanted(NamedTuple):
 
 
 def selected_packets(index: Index, inputs: Inputs, selection: FrameSelection, *, all_flags: bool) -> Iterator[SelectedPackets]:
-    """Give the selected packets in order; those without bytes are looked for with `all_flags` only. Frames alone are selected.
+    """Yield the selected packets in order; packets without bytes only with `all_flags`. Only frames can be selected.
 
     Raises CaptureError where the index is damaged.
     """
@@ -48,7 +48,7 @@ def selected_packets(index: Index, inputs: Inputs, selection: FrameSelection, *,
     for (file, at), group in groupby(_wanted(index, selection, all_flags=all_flags), place):
         portion = portions[file][at] if at >= 0 else Portion(file)  # a compressed capture is read up to its last wanted packet
         if at == len(portions[file]) - 1:
-            portion = msgspec.structs.replace(portion, end=None)  # it goes on where records could not be walked
+            portion = msgspec.structs.replace(portion, end=None)  # it continues where records could not be skipped by length
         coming = iter(group)
         wanted = next(coming, None)
         reader = BlockReader(inputs.paths[file], file, records=True, by_interface=inputs.by_interface, portion=portion)
@@ -65,7 +65,7 @@ def selected_packets(index: Index, inputs: Inputs, selection: FrameSelection, *,
 
 
 def _wanted(index: Index, selection: FrameSelection, *, all_flags: bool) -> Iterator[_Wanted]:
-    """Give file, number and comment of the selected packets."""
+    """Yield file, number and comment of the selected packets."""
     carrying: dict[str | None, bool] = {}
     for chunk in index.packet_chunks:
         connections = index.columns(chunk, ("connection",)).column("connection")

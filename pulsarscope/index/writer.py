@@ -1,4 +1,4 @@
-"""Writing an index: a table of frames in Arrow's file format, while a run goes on; behind it packets, all other rows and the totals."""
+"""Writing an index during a run: a table of frames in Arrow's file format, followed by packets, all other rows and the totals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pulsarscope.model.platform import modules_mark
 from pulsarscope.model.records import ConnectionRow, FrameRow
 
 PACKET, PORTION, TABLE, TOTALS = "packet", "portion", "table", "totals"
-"""Kinds of rows besides those of records: a packet of a connection with frames, where to read a capture from, a table of statistics, the
+"""Kinds of rows other than records: a packet of a connection with frames, a position to read a capture from, a table of statistics, the
 totals of the run."""
 
 _FIELDS: list[pa.Field[Any]] = [
@@ -46,7 +46,7 @@ _FIELDS: list[pa.Field[Any]] = [
 ]
 
 PLACE = ("packet", "connection", "source", "flags", "start", "end")
-"""Columns of a packet besides its file."""
+"""Columns of a packet other than its file."""
 
 SCHEMA = pa.schema(_FIELDS)
 
@@ -54,7 +54,7 @@ IDENTITY = b"pulsarscope"
 """Key of the identity in the metadata."""
 
 MODULES = b"modules"
-"""Key of the mark of the modules that made the rows: their form may change between two releases."""
+"""Key of the mark of the modules that made the rows: the form of rows may change between two releases."""
 
 
 class IndexTotals(msgspec.Struct):
@@ -68,15 +68,15 @@ class IndexTotals(msgspec.Struct):
 
     @classmethod
     def of(cls, run: Totals) -> IndexTotals:
-        """Return those of a run."""
+        """Return the totals of a run."""
         return cls(run.packets, run.connections, run.damaged, run.start, run.fragmented)
 
 
 class IndexWriter:
-    """An index in the making: under another name until it is whole."""
+    """A writer of an index, which has another name until it is complete."""
 
     def __init__(self, path: Path, identity: Identity) -> None:
-        """Open a file beside the place. Raises OSError when it cannot be written."""
+        """Open a file beside `path`. Raises OSError when it cannot be written."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
         self._unfinished = path.with_name(f"{path.name}.{os.getpid()}{UNFINISHED}")
@@ -89,12 +89,12 @@ class IndexWriter:
         self._with_frames: set[str] = set()  # names of connections of a known protocol
         self._packets: dict[str, list[Any]] = {name: [] for name in ("file", *PLACE)}
         self.frames = 0
-        """Number of frames that are written."""
+        """Number of frames written."""
         self._encode = msgspec.msgpack.Encoder().encode
         self._places = [_Places(capture.path, file) for file, capture in enumerate(identity.captures)]
 
     def add(self, rows: Iterable[Any]) -> None:
-        """Take the rows of a run in their order. Raises OSError when they cannot be written."""
+        """Add the rows of a run in order. Raises OSError when they cannot be written."""
         for row in rows:
             if isinstance(row, FrameRow):
                 self._waiting.append(row)
@@ -106,7 +106,7 @@ class IndexWriter:
                     self._with_frames.add(row.connection or "")
 
     def add_packets(self, batch: PacketBatch) -> None:
-        """Take the packets of a capture, in order, when all rows are there. Raises OSError when they cannot be written."""
+        """Add the packets of a capture in order, after all rows. Raises OSError when they cannot be written."""
         if self._waiting:
             self._write_frames()
         waiting, with_frames = self._packets, self._with_frames
@@ -118,7 +118,7 @@ class IndexWriter:
             self._write_packets()
 
     def finish(self, totals: IndexTotals, tables: Iterable[tuple[str, Any]] = ()) -> None:
-        """Write the rest, and put the index in its place. Raises OSError when it cannot be written."""
+        """Write the rest, and move the index to its place. Raises OSError when it cannot be written."""
         if self._waiting:
             self._write_frames()
         if self._packets["file"]:
@@ -187,7 +187,7 @@ class IndexWriter:
 
 
 _NO_PLACE = (None,) * 4
-"""Columns of packets in other rows."""
+"""Values of the packet columns in other rows."""
 
 
 def _batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
@@ -196,7 +196,7 @@ def _batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
 
 
 class _Places:
-    """Positions in one capture from which packets can be read, found as far as they are asked for."""
+    """Positions in one capture from which packets can be read, found on demand."""
 
     def __init__(self, path: str, file: int) -> None:
         self.passed: list[Portion] = []
@@ -204,7 +204,7 @@ class _Places:
         self._next = next(self._coming, None)
 
     def offset(self, packet: int) -> int | None:
-        """Return the start of the portion of a packet; numbers mostly ascend, and a late one is found from an earlier portion, too."""
+        """Return the start of the portion with a packet. Numbers mostly ascend; a smaller one is found in an earlier portion."""
         while self._next is not None and self._next.packets < packet:
             self.passed.append(self._next)
             self._next = next(self._coming, None)

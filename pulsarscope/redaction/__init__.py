@@ -1,1 +1,1 @@
-"""Captures that can be shared: their frames redacted, in packets made anew."""
+"""Captures that can be shared: redacted frames in newly built packets."""

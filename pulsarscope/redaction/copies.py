@@ -1,4 +1,4 @@
-"""Redacted copies of the captures of a run: each packet keeps its number, each file its place, so that records name the same packets."""
+"""Redacted copies of the captures of a run. Packets keep their numbers and files their places, so that records name the same packets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun
 
 EMPTY = bytes.fromhex("4500 0014 0000 0000 40ff 79ec 0000 0000 0000 0000")
-"""IPv4 header of a packet of no protocol (RFC 791; 255 is reserved) between no hosts: it stands for one that is left out."""
+"""IPv4 header with no hosts and a reserved protocol number (255, RFC 791): a placeholder for a packet that is left out."""
 
 
 def options_to_copy(options: Options) -> Options:
@@ -39,7 +39,7 @@ def options_to_copy(options: Options) -> Options:
 
 
 def options_of_copies(options: Options) -> Options:
-    """Return the options with which copies are read: without secrets and names that only the user has."""
+    """Return the options for reading the copies: without the secrets and names that only the user has."""
     none = Options()
     return msgspec.structs.replace(
         options,
@@ -56,17 +56,17 @@ class RedactedCopies(NamedTuple):
 
     paths: list[str]
     notes: list[str]
-    """Remarks on them for the user."""
+    """Notes on the copies for the user."""
 
 
 def write_copies(run: AnyRun, key: bytes, folder: Path, watch: Callable[[RowBatch | PacketBatch], None]) -> RedactedCopies:
-    """Write the copies of a run with `options_to_copy` into a folder, with masks under a key.
+    """Write the copies of a run with `options_to_copy` into a folder, with names masked under a key.
 
-    `watch` gets the batches of both readings: of rows, then of packets. Raises OutputError.
+    `watch` gets the batches of both passes: first rows, then packets. Raises OutputError.
     """
     connections = set()
-    """Names of those that are copied."""
-    width = len(str(len(run.inputs.paths)))  # names count where first packets have one time
+    """Names of the connections that are copied."""
+    width = len(str(len(run.inputs.paths)))  # names decide the order of files whose first packets have the same time
     paths = [str(folder / f"redacted-{index + 1:0{width}}.pcapng") for index in range(len(run.inputs.paths))]
     try:
         with TemporaryFile(prefix="pulsarscope-") as kept:
@@ -91,7 +91,7 @@ def write_copies(run: AnyRun, key: bytes, folder: Path, watch: Callable[[RowBatc
 
 
 def _write(batch: PacketBatch, redaction: Redaction, connections: Collection[str | None], writer: PcapngWriter) -> None:
-    """Write the packets of some connections; what is left out says nothing."""
+    """Write the packets of some connections; an empty packet replaces any other."""
     made = {packet.number: packet for packet in redaction.packets(batch)}
     for record, place in batch.packets:
         packet = made.get(record.number) if place is not None and place.connection in connections else None

@@ -1,4 +1,4 @@
-"""Frames without what must not be shared, and the packets that carry them."""
+"""Frames without the parts that must not be shared, and the packets that carry them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ COMMENT = (
 _IN_TLS = "inside TLS that was not read"
 
 _TOO_LARGE = b"\x7f\xff\xff\xff"
-"""Length field of a frame that is longer than any may be."""
+"""Length field of a frame above every size limit."""
 
 
 class RedactedPacket(NamedTuple):
     """A packet of the copy."""
 
     number: int
-    """Number in its file of the packet that it stands for."""
+    """Number of the original packet in its file."""
     data: bytes
     wire_bytes: int
 
@@ -50,27 +50,27 @@ class RecognisedConnections(Protocol):
 
     @property
     def dissector_of(self) -> Mapping[str, str]:
-        """Name of the dissector of each."""
+        """Name of the dissector of each connection."""
 
 
 class Redaction:
-    """Redaction of a run's connections, in three steps: what may be selected, the frames, the packets."""
+    """Redaction of a run's connections in three steps: decide which rows may be selected, redact frames, make packets."""
 
     comment = COMMENT
-    """What the copy says about itself."""
+    """Comment in the copy."""
 
     def __init__(self, key: bytes, run: AnyRun, file: BinaryIO) -> None:
-        """Mask under a key; keep what packets are made of in a file."""
+        """Mask names under a key; keep the redacted frames in a file."""
         self._names = MaskedNames(key)
         self._redact = {name: self._redact_of(dissector) for name, dissector in run.dissectors.items()}
         self._streams = RedactedStreams(file)
         self._plain: dict[str, dict[str, PlainStream]] = {}
-        """By connection inside TLS and endpoint of the sender."""
+        """Plain streams by connection inside TLS, then by endpoint of the sender."""
         self._left_out: Counter[str] = Counter()
         self._blank_frames = 0
 
     def allows(self, row: Row, run: RecognisedConnections) -> bool:
-        """Return True when the packets of a row can be redacted; connections that cannot are counted."""
+        """Return True when the packets of a row can be redacted; count the connections that cannot."""
         if isinstance(row, ConnectionRow):
             if row.dissector is None:
                 if row.tls is None and not row.client_bytes + row.server_bytes:
@@ -84,11 +84,11 @@ class Redaction:
             return False
         name = row.connection
         if name is None or name not in run.dissector_of:
-            return True  # its packets carry no frame that is kept
+            return True  # none of its frames is kept
         return self._redact[run.dissector_of[name]] is not None
 
     def add(self, batch: RowBatch, run: AnyRun, carries: Callable[[str | None], bool]) -> None:
-        """Redact the frames of the connections that `carries` names, in a batch with a `RawFrame` behind each frame. Raises OutputError."""
+        """Redact frames of the connections that `carries` accepts; in the batch, a `RawFrame` follows each frame. Raises OutputError."""
         frame = None
         for row in batch.rows:
             if isinstance(row, FrameRow):
@@ -104,7 +104,7 @@ class Redaction:
                 self._keep(frame, data, run)
 
     def packets(self, batch: PacketBatch) -> Iterator[RedactedPacket]:
-        """Yield the TCP packets of a batch, in their order. Raises OutputError."""
+        """Yield the TCP packets of a batch in order. Raises OutputError."""
         segments = {segment[0]: (key, segment) for key, flow in batch.flows.items() for segment in flow}
         for record, place in batch.packets:
             if place is not None and record.number in segments:
@@ -128,7 +128,7 @@ class Redaction:
             raise OutputError(f"cannot read redacted frames from a temporary file: {error.strerror}") from error
 
     def notes(self) -> Iterator[str]:
-        """Yield what a user must know of the copy."""
+        """Yield what the user must know about the copy."""
         for why, count in sorted(self._left_out.items()):
             yield f"{plural(count, 'connection')} {why}"
         if self._plain:
@@ -148,13 +148,13 @@ class Redaction:
             raise OutputError(f"cannot keep redacted frames in a temporary file: {error.strerror}") from error
 
     def _redact_of(self, dissector: Dissector) -> Callable[[FrameRow, bytes], tuple[bytes, bool] | None] | None:
-        """Return the redaction of a dissector, which returns None for a frame where it fails; None when the dissector has none."""
+        """Return the redaction of a dissector, which returns None for a frame if it fails; None if the dissector has no redaction."""
         redact = contained(dissector, "redaction", dissector.redaction, None, self._names)
         return None if redact is None else partial(contained, dissector, "redaction", _redacted, None, redact)
 
 
 def _redacted(redact: Redact, frame: FrameRow, data: bytes) -> tuple[bytes, bool]:
-    """Return what a redaction returns. Raises ValueError for bytes of another length."""
+    """Return the result of a redaction. Raises ValueError if its length differs from that of the frame."""
     redacted, kept = redact(frame, data)
     if len(redacted) != len(data):
         message = f"{len(redacted)} bytes for {len(data)}"
