@@ -15,7 +15,7 @@ from struct import Struct
 from pulsarscope.model.errors import UsageError
 
 Instruction = tuple[int, int, int, int]
-"""(code, jump if true, jump if false, operand); jumps are numbers of instructions to skip."""
+"""(code, jump if true, jump if false, operand); a jump is the number of instructions to skip."""
 
 Program = tuple[Instruction, ...]
 
@@ -33,20 +33,20 @@ _NETWORK = 0xFFF0_0000
 
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _TAGS = (0x8100, 0x88A8, 0x8847, 0x8864)
-"""VLAN tags, MPLS and PPPoE, whose content is left to the decoder."""
+"""VLAN tags, MPLS and PPPoE; their content is left to the decoder."""
 _TCP, _UDP, _FRAGMENT = 6, 17, 44
 _CARRIERS = (4, 41, 47)
 """IP protocols of tunnels: IPv4, IPv6, GRE."""
 _CARRIER_PORTS = (4789, 6081, 8472)
 """UDP ports of tunnels: VXLAN, Geneve, VXLAN of older Linux."""
 _EXTENSIONS = (0, 43, 60)
-"""IPv6 extension headers before TCP, whose content is left to the decoder."""
+"""IPv6 extension headers before TCP; their content is left to the decoder."""
 _IPV6_BYTES = 40
 
 _WHOLE_PACKET = 262_144
 
 PORTS_MAX = 50
-"""Ports in a program: a jump spans at most 255 instructions, and a port takes four."""
+"""Most ports in a program: a jump spans at most 255 instructions, and a port takes four."""
 
 _ETHERNET = 1
 _TCPDUMP_LINKS: Mapping[int, str] = {_ETHERNET: "EN10MB", 101: "RAW"}
@@ -55,7 +55,7 @@ _TCPDUMP_LINKS: Mapping[int, str] = {_ETHERNET: "EN10MB", 101: "RAW"}
 _COMPILE_SECONDS = 10.0
 
 _VLAN = re.compile(r"\bvlan\b")
-"""Use of VLAN tags, which the kernel removes before the filter; libpcap compiles a test for them only for a live interface."""
+"""Use of VLAN tags. The kernel removes them before the filter, and libpcap compiles a test for removed tags only for a live interface."""
 
 _instruction = Struct("=HBBI")
 
@@ -72,7 +72,7 @@ _DROP: _Line = (_RETURN, 0, "")
 
 
 def tcp_program(ports: Collection[int]) -> Program:
-    """Build a program for TCP from or to the ports, or any, and packets that may carry it. Raises UsageError above PORTS_MAX ports."""
+    """Build a program for TCP from or to the ports (none: any), and for packets that may carry it. Raises UsageError above PORTS_MAX."""
     if len(ports) > PORTS_MAX:
         raise UsageError(f"{len(ports)} ports are more than a filter in the kernel takes ({PORTS_MAX}): use --any-port, or -f with a range")
     return _assemble(
@@ -102,7 +102,7 @@ def tcp_program(ports: Collection[int]) -> Program:
 
 
 def without_outgoing(program: Program, loopbacks: Collection[int]) -> Program:
-    """Extend a program to drop outgoing packets of loopback interfaces, given by index, where each packet is also incoming."""
+    """Extend a program to drop outgoing packets of loopback interfaces, given by index: each of these packets is also incoming."""
     for index in loopbacks:
         program = (
             (_LOAD_WORD, 0, 0, _DIRECTION),
@@ -144,7 +144,7 @@ def compile_filter(expression: str, link_type: int, interface: str) -> Program:
 
     Raises:
         UsageError: it is invalid, or nothing can compile it.
-        PermissionError: it is about VLANs, and the interface must not be captured on.
+        PermissionError: it is about VLANs, and the user may not capture on the interface.
     """
     if tcpdump := shutil.which("tcpdump"):
         return _by_tcpdump(tcpdump, expression, link_type, interface)
@@ -161,7 +161,7 @@ def _by_tcpdump(tcpdump: str, expression: str, link_type: int, interface: str) -
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"-f cannot be compiled: {error}") from error
     if result.returncode:
-        if interface_options and "permi" in result.stderr.lower():  # the kind of tagging is asked of the interface
+        if interface_options and "permi" in result.stderr.lower():  # libpcap queries the interface for its kind of tagging
             raise PermissionError(result.stderr)
         reason = (result.stderr.strip().splitlines() or ["tcpdump does not say why"])[-1].removeprefix("tcpdump: ")
         raise UsageError(f'-f "{expression}" is not a valid packet filter: {reason}')

@@ -1,4 +1,4 @@
-"""The loop that empties a packet source: records all packets, and queues them for decoding. It waits for nobody who reads them."""
+"""The loop that empties a packet source: it records all packets, and queues them for decoding. It never waits for readers."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class _Log(msgspec.Struct):
 
 
 class KeyLogFollower:
-    """Reader of the lines that programs append to key logs."""
+    """A reader of the lines that programs append to key logs."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Prepare to follow the files. Raises UsageError for a file that exists and cannot be read, or is none."""
+        """Prepare to follow the files. Raises UsageError for a path that exists and cannot be read, or is not a file."""
         self._logs = [_Log(Path(path)) for path in paths]
         for log in self._logs:
             _check(log.path)
 
     def read(self) -> bytes:
-        """Return the new whole lines, b"" when there are none; a file that shrank or was replaced is read from its beginning."""
+        """Return the new complete lines, or b"" if there are none. A file that shrank or was replaced is read from its beginning."""
         return b"".join(map(_new_lines, self._logs))
 
 
 def _check(path: Path) -> None:
-    """Raise UsageError for a file that exists and cannot be read line by line."""
+    """Raise UsageError for a path that exists and cannot be read line by line."""
     name = f"the TLS key log {printable(str(path))}"
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -66,7 +66,7 @@ def _new_lines(log: _Log) -> bytes:
         return b""
     end = data.rfind(b"\n") + 1
     if not end and len(data) == KEY_LOG_READ_MAX_BYTES:
-        end = len(data)  # no line is so long: what is left of it counts as malformed
+        end = len(data)  # no valid line is so long; its remainder counts as malformed
     log.offset += end
     return data[:end]
 
@@ -75,7 +75,7 @@ WAIT_SECONDS = 0.2
 """Interval in which a loop checks for a stop; longer than the kernel delays a packet."""
 
 LATE_SECONDS = 2.0
-"""Longest wait at a stop for packets that the kernel has received and not handed over: on a busy machine it does so late."""
+"""Longest wait at a stop for packets that the kernel has received but not handed over, which it does late on a busy machine."""
 
 CHECK_NANOSECONDS = 200_000_000
 """Interval in which counts are read from the kernel."""
@@ -84,7 +84,7 @@ RING_FULL = 1_000
 
 
 class Control(Protocol):
-    """Requests of who decodes to who captures."""
+    """Requests from the decoding side to the capturing side."""
 
     def stopping(self) -> bool:
         """Return True once the capture is to stop."""
@@ -93,14 +93,14 @@ class Control(Protocol):
         """Return the triggers since the last call: times in ns since the epoch."""
 
     def wait_for_end(self) -> None:
-        """Wait until no trigger can come any more, or the next one."""
+        """Wait for the next trigger, or until no trigger can come any more."""
 
     def ended(self) -> bool:
         """Return True when no trigger can come any more."""
 
 
 class CaptureLoop:
-    """Capture of up to `packets_max` packets into a recorder, if given, and into a queue, which also has the counts."""
+    """Capture of up to `packets_max` packets into a recorder, if there is one, and into a queue, which also holds the counts."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class CaptureLoop:
         """Initialize; the recorder gets the TLS `secrets`. Without `decodes` no packets are queued."""
         self.source = source
         self.source_error: OSError | None = None
-        """Error that ended the capture: the interface is gone."""
+        """Error that ended the capture because the interface is gone."""
         self.ended = False
         """True when no packets follow."""
         self.recorder = recorder
@@ -126,9 +126,9 @@ class CaptureLoop:
         self._next_check = 0
 
     def run(self, control: Control) -> None:
-        """Capture until a stop or the end of the source, record what triggers ask for until there are no more, and end the recorder.
+        """Capture until a stop or the end of the source, record packets for triggers until no more can come, and end the recorder.
 
-        Raises what the recorder raises.
+        Raises the exceptions of the recorder.
         """
         try:
             try:
@@ -152,7 +152,7 @@ class CaptureLoop:
         stopped = packets = 0
         end = 0.0
         while True:
-            stopping = control.stopping()  # before the read, so that packets before the request are captured
+            stopping = control.stopping()  # checked before the read, so that packets before the request are captured
             if stopping and not stopped:
                 stopped = time.time_ns()
             remaining = None if self._packets_max is None else self._packets_max - packets
@@ -178,7 +178,7 @@ class CaptureLoop:
             last = stopping and self.source.fullness() == 0
 
     def _is_behind(self, packets: int) -> bool:
-        """Return True when the kernel has received more packets than those that were read, and those that it dropped."""
+        """Return True when the kernel has received more packets than it dropped and `packets` that were read."""
         self.source.count()
         return self.source.received - self.source.dropped > packets
 
@@ -189,7 +189,7 @@ class CaptureLoop:
             self.queue.counts[SHORTENED] = self.recorder.shortened
 
     def _record_secrets(self) -> None:
-        """Record new secrets: before packets, for a reader of the file may need them there."""
+        """Record new secrets. They come before packets, because a reader of the file may need them there."""
         if self.recorder is not None and self._secrets is not None and (lines := self._secrets.read()):
             self.recorder.describe(secrets_block(lines))
 

@@ -1,4 +1,4 @@
-"""Workers that run the capture loop beside decoding: a process where the packets come from a ring of the kernel, else a thread."""
+"""Workers that run the capture loop beside decoding: a process if packets come from a ring of the kernel, else a thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pulsarscope.model.errors import InternalError, PulsarscopeError, internal_e
 
 _word = Struct("=q")
 _STOP, _FINISH = -1, -2
-"""Requests to the process; others are the times of triggers."""
+"""Requests to the process; any other number is the time of a trigger."""
 
 
 class CaptureState(NamedTuple):
@@ -29,11 +29,11 @@ class CaptureState(NamedTuple):
     ended: bool = False
     """True when no packets follow."""
     source_error: OSError | None = None
-    """Error of the source: the interface is gone."""
+    """Error of the source when the interface is gone."""
     failure: Exception | None = None
     """Exception that ended the recording or the loop."""
     files: int = 0
-    """Files written that still exist."""
+    """Number of written files that still exist."""
     latest: str = ""
     """Name of the latest file."""
     down: bool = False
@@ -47,30 +47,30 @@ class CaptureWorker(Protocol):
 
     @property
     def process(self) -> int | None:
-        """Return the process that captures, None when this one does."""
+        """Return the process that captures; None if it is this process."""
 
     @property
     def state(self) -> CaptureState:
-        """Return the recent state; how the recording ended is known after `join`."""
+        """Return the recent state. The result of the recording is known after `join`."""
 
     def start(self) -> None:
-        """Start to capture."""
+        """Start capturing."""
 
     def take(self, seconds: float) -> Entry | None:
-        """Return the oldest entry of the queue, see `PacketQueue.take`."""
+        """Return the oldest entry of the queue (see `PacketQueue.take`)."""
 
     def trigger(self, moment: int) -> None:
         """Record the packets around a time, ns since the epoch."""
 
     def stop(self) -> None:
-        """Stop capturing; what is captured so far stays in the queue. Safe in a signal handler and from other threads."""
+        """Stop capturing; packets captured so far stay in the queue. Safe in a signal handler and from other threads."""
 
     def join(self) -> None:
         """Stop, wait until the recording is complete, and close the source."""
 
 
 class CaptureThread:
-    """Capture loop in a thread."""
+    """A capture loop in a thread."""
 
     def __init__(self, loop: CaptureLoop) -> None:
         self.queue = loop.queue
@@ -83,12 +83,12 @@ class CaptureThread:
 
     @property
     def process(self) -> int | None:
-        """Return None: it is this one."""
+        """Return None: this process captures."""
         return None
 
     @property
     def state(self) -> CaptureState:
-        """Return the state, see `CaptureWorker`."""
+        """Return the state (see `CaptureWorker`)."""
         return _state(self._loop, self._failure)
 
     def start(self) -> None:
@@ -139,7 +139,7 @@ class CaptureThread:
 
 
 class CaptureProcess:
-    """Capture loop in a forked process: decoding takes no time from it, and whatever ends the decoding leaves whole files behind."""
+    """A capture loop in a forked process. Decoding takes no time from it, and files are complete even if decoding ends abnormally."""
 
     def __init__(self, loop: CaptureLoop) -> None:
         """Initialize with a loop whose queue both processes share."""
@@ -153,7 +153,7 @@ class CaptureProcess:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of other threads: the loop uses nothing that they may hold
+            warnings.simplefilter("ignore", DeprecationWarning)  # about other threads: the loop uses nothing that they may have locked
             self._process = os.fork()
         if not self._process:
             os.close(self._requests)
@@ -162,17 +162,17 @@ class CaptureProcess:
         os.close(requests)
         os.close(answers)
         os.set_blocking(self._requests, False)
-        self._loop.source.close()  # the ring would count as memory of this process, too
+        self._loop.source.close()  # otherwise, the ring would count as memory of this process, too
         if self._loop.recorder is not None:
             self._loop.recorder.detach()
 
     @property
     def process(self) -> int | None:
-        """Return its number while it runs."""
+        """Return the number of the process while it runs."""
         return self._process if self._process > 0 else None
 
     def take(self, seconds: float) -> Entry | None:
-        """Return the oldest entry of the queue; None, too, when the process has died."""
+        """Return the oldest entry of the queue; None also when the process has died."""
         entry = self.queue.take(seconds)
         while entry is None and not self.state.ended:
             if not self._receive():
@@ -192,7 +192,7 @@ class CaptureProcess:
 
     def _request(self, request: int) -> None:
         if self._requests >= 0:
-            with suppress(BrokenPipeError, BlockingIOError):  # it has died, or has thousands of triggers before it
+            with suppress(BrokenPipeError, BlockingIOError):  # it has died, or thousands of triggers wait
                 os.write(self._requests, _word.pack(request))
 
     def join(self) -> None:
@@ -222,7 +222,7 @@ class CaptureProcess:
 
 
 class _Requests:
-    """Requests of the decoding process, from a pipe that ends with it; each new file is reported to it."""
+    """Requests from the decoding process, through a pipe that ends with it. Each new file is reported to it."""
 
     def __init__(self, loop: CaptureLoop, pipe: int, answers: int) -> None:
         self._loop = loop
@@ -269,7 +269,7 @@ def _serve(loop: CaptureLoop, requests: int, answers: int) -> NoReturn:
     """Run the loop in the forked process, and never return."""
     failure: Exception | None = None
     try:
-        os.setsid()  # signals of the terminal go to the other process, which forwards them
+        os.setsid()  # signals of the terminal go only to the other process, which forwards them
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         gc.disable()
@@ -292,7 +292,7 @@ def _state(loop: CaptureLoop, failure: Exception | None = None) -> CaptureState:
 
 
 def _send(pipe: int, state: CaptureState) -> None:
-    """Send a state; one that finds no room in the pipe is left out, for a later one says all."""
+    """Send a state. If the pipe is full, omit it: a later state supersedes it."""
     data = pickle.dumps(tuple(state))
     with suppress(BlockingIOError):
         os.write(pipe, _word.pack(len(data)) + data)

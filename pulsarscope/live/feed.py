@@ -27,14 +27,14 @@ REPORT_SECONDS = 10.0
 """Smallest interval between reports of losses."""
 
 PATIENCE_SECONDS = 1.0
-"""Time after the stop of a capture after which packets that still wait to be decoded are reported."""
+"""Time after the stop of a capture at which packets that still wait to be decoded are reported."""
 
 LAG_SECONDS = 5.0
-"""Delay of decoding above which it is reported."""
+"""Delay of decoding above which the delay is reported."""
 
 
 class LiveFeed:
-    """Iterator over the blocks of a packet source, which ends with the source or after `stop`. Any thread may read the health."""
+    """An iterator over the blocks of a packet source, which ends with the source or after `stop`. Any thread may read its health."""
 
     recognised = True
 
@@ -51,18 +51,17 @@ class LiveFeed:
         records: bool = False,
         forks: bool = True,
     ) -> None:
-        """Prepare to capture up to `packets_max` packets from a source, which `close` closes; `start` or iteration starts the capture.
+        """Prepare to capture up to `packets_max` packets from a source. `start` or iteration starts the capture; `close` closes the source.
 
-        `recorder` receives all packets beside decoding; its exceptions end the feed. `by_interface` is that of `capture.BlockReader`.
-        At most `queue_bytes` of packets wait to be decoded; None: `wait` for the end, nothing is decoded.
-        `key_logs` are followed while they grow; the recorder gets their secrets, too. Raises UsageError when one cannot be read.
-        `notify` takes a line when the interface goes down, when it is up again, and when decoding takes long after `stop`.
-        With `records`, blocks keep the packets as captured.
-        `forks`: capture in another process, where the source can be read in one.
+        `recorder` receives all packets, independently of decoding; its exceptions end the feed. `by_interface` is as in
+        `capture.BlockReader`. At most `queue_bytes` of packets wait to be decoded; None: nothing is decoded, call `wait`. `key_logs` are
+        followed while they grow; the recorder also gets their secrets. Raises UsageError when one cannot be read. `notify` gets a line when
+        the interface goes down or comes up again, and when decoding takes long after `stop`. With `records`, blocks also keep the packets
+        as captured. `forks`: capture in another process, if the source allows it.
         """
         self.name = source.name
         self.lag = 0.0
-        """Age of the last decoded packets, seconds."""
+        """Age of the last decoded packets, in seconds."""
         self.reports_drops = source.reports_drops
         self.stopping = False
         """True after `stop`."""
@@ -86,7 +85,7 @@ class LiveFeed:
         self._stopped = math.inf
         self._notify = notify
         self.steps = self._captured()
-        """The capture in steps, for who decodes them in other processes."""
+        """The capture in steps, for drivers that decode in other processes."""
 
     @property
     def process(self) -> int | None:
@@ -100,7 +99,7 @@ class LiveFeed:
 
     @property
     def undecoded(self) -> int:
-        """Return the number of packets captured and not decoded: skipped, or still waiting."""
+        """Return the number of packets captured but not decoded: skipped, or still waiting."""
         return self.packets - self._decoded
 
     @property
@@ -110,7 +109,7 @@ class LiveFeed:
 
     @property
     def first_time(self) -> int | None:
-        """Return the time of the first packet, None before it came."""
+        """Return the time of the first packet; None before it has arrived."""
         return self._decoder.first_time
 
     def __iter__(self) -> Iterator[Block]:
@@ -123,7 +122,7 @@ class LiveFeed:
         return self._decoder.block(step)
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
-        """Return what the key logs have brought since the last call, for all packets."""
+        """Return new secrets from the key logs since the last call; they apply to all packets."""
         secrets, self._secrets = self._secrets, []
         return secrets
 
@@ -203,19 +202,19 @@ class LiveFeed:
         return LiveStep(data, self._bytes, secrets=self._key_logs.read(), **values)
 
     def _watch_interface(self) -> None:
-        """Tell when the interface goes down or up."""
+        """Notify when the interface goes down or up."""
         if (down := self.state.down) != self._down:
             self._down = down
             self._notify(f"{self.name} is down: waiting for it" if down else f"{self.name} is up again")
 
     def _tell_wait(self) -> None:
-        """Report once what still waits some time after the stop."""
+        """Report once, some time after the stop, how many packets still wait."""
         if time.monotonic() - self._stopped > PATIENCE_SECONDS:
             self._stopped = math.inf
             self._notify(f"still decoding {plural(self._worker.queue.waiting_bytes, 'byte')} of packets; Ctrl-C skips them")
 
     def _report(self, *, at_end: bool = False) -> Iterator[LiveStep]:
-        """Yield a step with findings on losses and delay, if there are any."""
+        """Yield a step with findings about losses and delay, if there are any."""
         now = time.monotonic()
         if now < self._next_report and not at_end:
             return

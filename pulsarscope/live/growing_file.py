@@ -1,4 +1,4 @@
-"""Captures that other programs still write: each is read as it grows."""
+"""Captures that other programs are still writing, read as they grow."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from typing import BinaryIO
 from pulsarscope.capture import BlockReader
 
 POLL_SECONDS = 0.1
-"""Time between two looks at a file that may have grown: what people notice as a delay."""
+"""Interval between checks of a file that may have grown: people would notice a longer delay."""
 
 _HEAD_BYTES = 256
-"""First bytes, which distinguish a capture from another one: its head, and the time of its first packet."""
+"""Number of first bytes that distinguish one capture from another: the file header, and the time of the first packet."""
 
 
 class GrowingFile:
-    """A stream of the bytes of a file. It ends when it is stopped, or when the file is cut short or replaced."""
+    """A stream of the bytes of a file. It ends when it is stopped, or when the file is truncated or replaced."""
 
     def __init__(self, path: str, stop: Event, renewed: Callable[[str], None]) -> None:
-        """Read nothing; `renewed` gets what has happened to the file, in words."""
+        """Prepare to read; `renewed` gets a text that says what has happened to the file."""
         self.name = path
         self._stop = stop
         self._renewed = renewed
         self._file: BinaryIO | None = None
         self._head = b""
         self._end: int | None = None
-        """Position at which to end, once it is stopped."""
+        """Position at which to end, once the stream is stopped."""
 
     def read(self, size: int, /) -> bytes:
-        """Return bytes as soon as there are some. Raises OSError when the file cannot be read."""
+        """Return bytes as soon as there are any. Raises OSError when the file cannot be read."""
         while True:
             if self._file is None and not self._open():
-                raise FileNotFoundError(ENOENT, os.strerror(ENOENT))  # it never came
+                raise FileNotFoundError(ENOENT, os.strerror(ENOENT))  # the file never appeared
             is_new = self._begins_otherwise()
             if not is_new and (data := self._available(size)):
                 return data
@@ -51,7 +51,7 @@ class GrowingFile:
             self._file.close()
 
     def _open(self) -> bool:
-        """Open the file as soon as there is one; False when it is stopped before."""
+        """Open the file as soon as it exists; return False if stopped before."""
         while self._file is None:
             with suppress(FileNotFoundError):
                 self._file = Path(self.name).open("rb", buffering=0)  # noqa: SIM115 - it is open while it is followed
@@ -68,7 +68,7 @@ class GrowingFile:
         return self._file.read(size)
 
     def _begins_otherwise(self) -> bool:
-        """Tell whether the file was written anew, and perhaps has as many bytes as before."""
+        """Return True if the file was rewritten, possibly with as many bytes as before."""
         assert self._file is not None  # noqa: S101 - for the type
         position = self._file.tell()
         self._file.seek(0)
@@ -81,7 +81,7 @@ class GrowingFile:
         return True
 
     def _is_renewed(self) -> bool:
-        """Tell whether the name stands for another file now, or for less of this one."""
+        """Return True if the path now names another file, or this one has become shorter."""
         assert self._file is not None  # noqa: S101 - for the type
         here = os.fstat(self._file.fileno())
         if here.st_size < self._file.tell():
@@ -90,7 +90,7 @@ class GrowingFile:
         try:
             there = Path(self.name).stat()
         except OSError:
-            return False  # between two files, or the last of them
+            return False  # no file at the path: the next one is still to come, or there is none
         if (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino) or here.st_size > self._file.tell():
             return False
         self._renewed("was replaced")
@@ -98,12 +98,12 @@ class GrowingFile:
 
 
 class FollowedBlocks:
-    """Blocks of a capture that grows; what stands in its place later is the next file of the run."""
+    """Blocks of a capture that grows. A file that replaces it is the next file of the run."""
 
     def __init__(self, path: str, note: Callable[[str], None]) -> None:
-        """Read nothing; `note` gets lines for the user."""
+        """Prepare to read; `note` gets lines for the user."""
         self.paths = [path]
-        """Grows with each file."""
+        """Paths of the files of the run; each new file appends one."""
         self._note = note
         self._stopped = Event()
         self._file: GrowingFile | None = None
@@ -114,11 +114,11 @@ class FollowedBlocks:
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """End after what there is now."""
+        """End after the bytes that are there now."""
         self._stopped.set()
 
     def __call__(self, path: str, file: int) -> BlockReader:
-        """Return the blocks of the file at a path, the one of this number."""
+        """Return the blocks of the file at a path; `file` is its number."""
 
         def renewed(what: str) -> None:
             self._note(f"{path} {what}: it is read from its beginning, as file {file + 1}")

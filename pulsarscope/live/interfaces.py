@@ -12,12 +12,12 @@ ANY = "any"
 
 _SYSTEM = Path("/sys/class/net")
 _ETHERNET_HARDWARE = {1, 772}
-"""ARPHRD_ETHER, and ARPHRD_LOOPBACK, which has an Ethernet header, too (linux/if_arp.h)."""
+"""ARPHRD_ETHER, and ARPHRD_LOOPBACK, which also has an Ethernet header (linux/if_arp.h)."""
 _LOOPBACK = 772
 
 
 class NetworkInterface(msgspec.Struct, frozen=True):
-    """Network interface."""
+    """A network interface."""
 
     name: str
     index: int
@@ -25,7 +25,7 @@ class NetworkInterface(msgspec.Struct, frozen=True):
     state: str
     """State as named by the kernel: up, down, unknown and others."""
     mtu: int
-    """Largest packet in bytes; 0 when it is not known."""
+    """Largest packet in bytes; 0 if unknown."""
     is_ethernet: bool
     """True when its packets begin with an Ethernet header."""
     is_loopback: bool

@@ -21,16 +21,16 @@ from pulsarscope.model.text import escape
 PREFIX = "pulsarscope"
 
 OTHER = "other"
-"""Label value of the names above METRICS_NAMES_MAX."""
+"""Label value for names beyond METRICS_NAMES_MAX."""
 
 UNKNOWN = "unknown"
-"""Label value when the capture lacks the name: never an empty one, which Prometheus treats as no label."""
+"""Label value for a name that the capture lacks. Prometheus would treat an empty value as no label."""
 
 LATENCY_BUCKETS_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Buckets from 0.1 ms, the shortest time in which brokers store a message, to the 30 s after which clients time out."""
 
 TOPIC_BUCKETS_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
-"""Fewer for each topic, of which there may be a thousand. The library has no native histograms."""
+"""Fewer buckets by topic, because there may be a thousand topics. The library has no native histograms."""
 
 
 def require_prometheus() -> None:
@@ -42,10 +42,10 @@ def require_prometheus() -> None:
 
 
 class Metric(NamedTuple):
-    """A metric as users see it; see docs/live.md, whose table is made of these."""
+    """A metric as users see it; the table in docs/live.md is made from these."""
 
     name: str
-    """Without the prefix pulsarscope_; a counter's name gets the suffix _total."""
+    """Name without the prefix pulsarscope_; a counter also gets the suffix _total."""
     kind: str
     """counter, histogram or gauge."""
     labels: tuple[str, ...]
@@ -77,7 +77,7 @@ _OF_CONSUMERS = (
     ),
     Metric("redelivered_messages", "gauge", _SUBSCRIPTION, "Messages delivered again to open consumers."),
 )
-_LEVELS = tuple(metric.name for metric in _OF_CONSUMERS if metric.name != "permits")  # which are not known of every subscription
+_LEVELS = tuple(metric.name for metric in _OF_CONSUMERS if metric.name != "permits")  # these are not known for every subscription
 _OF_CAPTURE: tuple[tuple[Metric, Callable[[CaptureHealth], float]], ...] = (
     (Metric("packets", "counter", (), "Packets taken."), lambda health: health.packets),
     (Metric("dropped_packets", "counter", (), "Packets that the kernel dropped."), lambda health: health.dropped),
@@ -96,14 +96,14 @@ METRICS = (*_OF_ROWS, *_OF_CONSUMERS, *(metric for metric, _ in _OF_CAPTURE))
 
 
 class Metrics:
-    """Collector of counts of rows and of the state of the capture."""
+    """A collector of row counts and of the state of the capture."""
 
     def __init__(
         self, health: Callable[[], CaptureHealth], consumers: Callable[[], Iterable[Mapping[str, Any]]] = tuple, process: int | None = None
     ) -> None:
-        """Register the metrics. Raises UsageError as `require_prometheus`.
+        """Register the metrics. Raises UsageError like `require_prometheus`.
 
-        `consumers` gives the records of open consumers; `process` is that which captures, beside the one that decodes.
+        `consumers` gives the records of open consumers; `process` is the id of the capturing process, if it is not this one.
         """
         require_prometheus()
         from prometheus_client import CollectorRegistry, Histogram, ProcessCollector  # noqa: PLC0415 - only --metrics needs it
@@ -168,7 +168,7 @@ class Metrics:
                 counts["subscription_message_bytes", names] += share["bytes"]
 
     def _label_value(self, label: str, name: str | None) -> str:
-        """Return a name as label value, of which there are at most METRICS_NAMES_MAX; nothing in it is active on a terminal."""
+        """Return a name as a label value, escaped for terminals. There are at most METRICS_NAMES_MAX values."""
         known = self._names.setdefault(label, set())
         name = escape(name[:METRICS_NAME_MAX_CHARACTERS]) if name else UNKNOWN
         if name in known or name == UNKNOWN:
@@ -179,7 +179,7 @@ class Metrics:
         return name
 
     def _label_values(self, topic: str | None, subscription: str | None) -> tuple[str, str]:
-        """Return the label values of a subscription, of which there are at most METRICS_NAMES_MAX, too."""
+        """Return the label values of a subscription. There are at most METRICS_NAMES_MAX pairs."""
         known = self._names.setdefault("subscription", set())
         names = self._label_value("topic", topic), escape((subscription or UNKNOWN)[:METRICS_NAME_MAX_CHARACTERS])
         if names not in known:
@@ -214,7 +214,7 @@ class Metrics:
 
 
 class _Handler(WSGIRequestHandler):
-    """Handler of one request, which must come in time; it logs nothing."""
+    """A handler of one request, with a timeout and without a log."""
 
     timeout = METRICS_TIMEOUT_SECONDS
 
@@ -223,10 +223,10 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """Server of few connections at a time: each takes a descriptor and a thread of the process that records packets."""
+    """A server with a limit on connections: each takes a descriptor and a thread of the process that records packets."""
 
     daemon_threads = True
-    request_queue_size = 128  # with socketserver's 5, who comes beside a burst of others tries again after a second, then two, then four
+    request_queue_size = 128  # with socketserver's 5, a client in a burst retries after a second, then two, then four
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._free = threading.Semaphore(METRICS_CONNECTIONS_MAX)
@@ -239,12 +239,12 @@ class _Server(ThreadingMixIn, WSGIServer):
             return
         try:
             super().process_request(request, client_address)
-        except BaseException:  # no thread begins, which would release it
+        except BaseException:  # no thread started, which would have released the slot
             self._free.release()
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread of its own."""
+        """Serve a connection in its own thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -256,7 +256,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 @contextmanager
 def serve_metrics(metrics: Metrics, host: str, port: int) -> Iterator[int]:
-    """Serve the metrics at http://host:port/metrics within the context, which returns the port.
+    """Serve the metrics at http://host:port/metrics within the context, which yields the port.
 
     Raises:
         UsageError: the address is not available.

@@ -1,6 +1,6 @@
-"""Queues of captured packets between who captures and who decodes: one writer, one reader, bounded in bytes.
+"""Queues of captured packets from the capturing side to the decoding side: one writer, one reader, bounded in bytes.
 
-The writer waits for nobody. What does not fit is skipped, and the reader learns how many packets were skipped at which position.
+The writer never waits. Packets that do not fit are skipped, and the reader learns how many packets were skipped at which position.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pulsarscope.live.packet_source import CapturedPackets
 
 PACKETS, DROPPED, RECEIVED, RING, SKIPPED_PACKETS, SKIPPED_BYTES, SHORTENED, COUNTS = range(8)
 """Positions of the counts of a capture: packets captured; packets that the kernel dropped and received; used part of its ring in
-thousandths; packets, and their bytes, that did not fit the queue; triggers that came too late for some of their packets."""
+thousandths; packets that did not fit into the queue, and their bytes; triggers that came too late for some of their packets."""
 
 Entry = CapturedPackets | int
 """Captured packets, or the number of packets skipped at this position."""
 
 
 class PacketQueue(Protocol):
-    """Bounded queue of captured packets; the writer owns the counts."""
+    """A bounded queue of captured packets; the writer owns the counts."""
 
     counts: MutableSequence[int]
 
@@ -34,17 +34,17 @@ class PacketQueue(Protocol):
         """Return the bytes of packets in the queue."""
 
     def put(self, captured: CapturedPackets) -> None:
-        """Append packets, or count them as skipped when there is no room."""
+        """Append packets, or count them as skipped if there is no room."""
 
     def end(self) -> None:
         """Append nothing more."""
 
     def take(self, seconds: float) -> Entry | None:
-        """Return the oldest entry; 0 after `seconds` without any, None at the end."""
+        """Return the oldest entry; 0 after `seconds` without an entry, None at the end."""
 
 
 class MemoryQueue:
-    """Queue between two threads."""
+    """A queue between two threads."""
 
     def __init__(self, max_bytes: int) -> None:
         self.counts: MutableSequence[int] = [0] * COUNTS
@@ -90,7 +90,7 @@ class MemoryQueue:
 
 _HEADER_BYTES = 4_096
 _WRITTEN, _READ, _ENDED, _FIRST_COUNT = range(4)
-"""Positions in the header, words of 64 bits: bytes written and read since the beginning, 1 at the end, counts."""
+"""Positions of the 64-bit words in the header: bytes written and bytes read since the beginning, a flag that is 1 at the end, counts."""
 _entry = Struct("=IIq")
 """Head of an entry: bytes of data (0: skipped packets, _WRAP: the rest of the memory is unused), packets, time."""
 _WRAP = 0xFFFF_FFFF
@@ -98,9 +98,10 @@ _ALIGNMENT = 16
 
 
 class SharedQueue:
-    """Queue between two processes, in memory that both share: make it before the fork.
+    """A queue between two processes, in shared memory: create it before the fork.
 
-    Each word of the header has one writer, which stores it at once; the bytes of an entry are there before the word that announces them.
+    Each word of the header has one writer, which stores it in one step. The bytes of an entry are stored before the word that announces
+    them.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -129,14 +130,14 @@ class SharedQueue:
             self._skipped += captured.packets
 
     def end(self) -> None:
-        """Append nothing more; skipped packets that find no room behind the last entry are only counted."""
+        """Append nothing more. Skipped packets without room for an entry are only counted."""
         if self._skipped:
             self._append(b"", self._skipped, 0)
         self._words[_ENDED] = 1
         os.eventfd_write(self.descriptor, 1)
 
     def _append(self, data: bytes, packets: int, time: int) -> bool:
-        """Append an entry as a whole, which lies in one piece; return False when there is no room."""
+        """Append an entry in one contiguous piece; return False if there is no room."""
         written = self._words[_WRITTEN]
         room = self._size - (written - self._words[_READ])
         needed = _aligned(_entry.size + len(data))
@@ -176,7 +177,7 @@ class SharedQueue:
     def _wait(self, seconds: float) -> bool:
         """Wait for an entry or the end; return True when there is an entry."""
         while not (self.waiting_bytes or self._words[_ENDED]) and self._poll.poll(seconds * 1_000):
-            os.eventfd_read(self.descriptor)  # it may count packets that were taken long ago
+            os.eventfd_read(self.descriptor)  # it may count entries that were taken long ago
         return self.waiting_bytes > 0
 
 

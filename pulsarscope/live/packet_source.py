@@ -9,16 +9,16 @@ from pulsarscope.output.export.pcapng import interface_block
 
 
 class CapturedPackets(NamedTuple):
-    """Captured packets as consecutive pcapng blocks."""
+    """Captured packets, as consecutive pcapng blocks."""
 
     data: bytes
     packets: int
     time: int
-    """Time of the last packet, ns since the epoch."""
+    """Time of the last packet, in ns since the epoch."""
 
 
 class CaptureHealth(NamedTuple):
-    """State of a live capture."""
+    """The state of a live capture."""
 
     packets: int
     """Packets captured."""
@@ -29,13 +29,13 @@ class CaptureHealth(NamedTuple):
     waiting_bytes: int
     """Bytes that wait to be decoded."""
     ring: float
-    """Used part of the kernel's ring, 0 to 1."""
+    """Used fraction of the kernel's ring, 0 to 1."""
     lag: float
-    """Delay of decoding, seconds."""
+    """Delay of decoding, in seconds."""
     waiting_streams: int = 0
     """Streams that wait for lost packets."""
     stream_bytes: int = 0
-    """Bytes that wait behind those."""
+    """Bytes that wait in these streams."""
     connections: int = 0
     """Open connections of a known protocol."""
     shortened_triggers: int = 0
@@ -43,44 +43,44 @@ class CaptureHealth(NamedTuple):
 
 
 class PacketSource(Protocol):
-    """Live packets of one interface."""
+    """A source of live packets from one interface."""
 
     name: str
     """Name of the interface."""
     link_type: int
     interfaces: tuple[str, ...]
-    """Names that packets refer to by their numbers; the first is that of the source."""
+    """Names of interfaces, to which packets refer by number; the first is the name of the source."""
     reports_drops: bool
     """True when the system reports dropped packets."""
     forks: bool
-    """True when it can be read in a forked process."""
+    """True when the source can be read in a forked process."""
     down: bool
-    """True while it waits for the interface to be up again."""
+    """True while the source waits for the interface to come up again."""
     received: int
-    """Packets that passed the filter up to the last `count`, dropped ones included."""
+    """Packets that passed the filter up to the last `count`, including dropped ones."""
     dropped: int
     """Packets dropped up to the last `count`."""
 
     def read(self, seconds: float, packets_max: int | None = None) -> CapturedPackets | None:
-        """Return at most `packets_max` available packets, None after `seconds` without any. Raises OSError when the interface is gone."""
+        """Return at most `packets_max` available packets; None after `seconds` without any. Raises OSError when the interface is gone."""
 
     def count(self) -> None:
         """Update the counts; safe from any thread."""
 
     def fullness(self) -> float:
-        """Return the used part of the packet buffer, 0 to 1."""
+        """Return the used fraction of the packet buffer, 0 to 1."""
 
     def close(self) -> None:
         """Stop capturing; further calls have no effect."""
 
 
 def interface_blocks(source: PacketSource) -> bytes:
-    """Return the descriptions of the interfaces of a source, as pcapng."""
+    """Return the pcapng blocks that describe the interfaces of a source."""
     return b"".join(interface_block(source.link_type, PACKET_MAX_BYTES, name) for name in source.interfaces)
 
 
 class PacketWriter(Protocol):
-    """Recorder of live packets."""
+    """A recorder of live packets."""
 
     shortened: int
     """Number of triggers with missing packets before them."""
@@ -89,13 +89,13 @@ class PacketWriter(Protocol):
         """Return the number of existing files and the name of the latest one."""
 
     def detach(self) -> None:
-        """Close what is open without ending it: another process, a copy of this one, goes on."""
+        """Close the open file without ending it: a forked copy of this process goes on with it."""
 
     def trigger(self, moment: int) -> None:
-        """Record the packets around a time, ns since the epoch, if not all packets are recorded."""
+        """Record the packets around a time, in ns since the epoch, unless all packets are recorded."""
 
     def describe(self, interface: bytes) -> None:
-        """Write a pcapng block that describes an interface, before its first packet, or TLS secrets; further files begin with it, too."""
+        """Write a pcapng block about an interface, before its first packet, or with TLS secrets. Further files also begin with it."""
 
     def __call__(self, captured: CapturedPackets) -> None:
         """Write packets. Raises OutputError when they cannot be written."""

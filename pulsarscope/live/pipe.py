@@ -1,6 +1,6 @@
-"""Live capture through a pipe, as from `ssh host tcpdump -U -w -`, read as fast as it is decoded.
+"""Live capture through a pipe, such as `ssh host tcpdump -U -w -`, read as fast as it is decoded.
 
-No packets are skipped: when decoding is too slow the pipe fills, and the other end waits, or drops packets and reports them itself.
+No packets are skipped. When decoding is too slow, the pipe fills, and the other end waits, or drops packets and reports them itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WAIT_SECONDS = 0.2
 
 
 class PipeFeed:
-    """Iterator over the blocks of a pipe, which ends with the pipe or after `stop`."""
+    """An iterator over the blocks of a pipe, which ends with the pipe or after `stop`."""
 
     reports_drops = False
     process = None
@@ -41,7 +41,8 @@ class PipeFeed:
         """Prepare to read a pipe, or standard input for "-", as `LiveFeed` does; the first iteration opens it."""
         self.packets = 0
         self.lag = 0.0
-        """Delay of the last decoded packets beyond the least so far, seconds: a clock elsewhere, or an old capture, is no delay."""
+        """Delay of the last decoded packets beyond the least delay so far, in seconds: another host's clock, or an old capture, does not
+        count."""
         self._least_delay = math.inf
         self._failure: PulsarscopeError | None = None
         self._path = path
@@ -50,10 +51,10 @@ class PipeFeed:
         self._recorder = recorder
         self._packets_max = packets_max
         self.stopping = False
-        """True after `stop`, or as many packets as wanted."""
+        """True after `stop`, or after `packets_max` packets."""
         self._ended = False
         self._stopped_early = False
-        """True when reading stopped before the end of the pipe: an incomplete record is then no damage."""
+        """True when reading stopped before the end of the pipe: an incomplete record is then not damage."""
         self._interfaces: dict[CaptureInterface, int] = {}
         self._reader = BlockReader(self, records=recorder is not None, by_interface=by_interface)
         self._descriptor = -1
@@ -66,7 +67,7 @@ class PipeFeed:
 
     @property
     def name(self) -> str:
-        """Return the name for messages."""
+        """Return the name of the pipe for messages."""
         return input_name(self._path)
 
     @property
@@ -109,7 +110,7 @@ class PipeFeed:
         return block
 
     def _record(self, records: Sequence[PacketRecord] = (), key_logs: Sequence[bytes] = ()) -> None:
-        """Record packets, and before them the secrets that a reader of the file may need; without any, end the recording."""
+        """Record packets, after the secrets that a reader of the file may need; end the recording if there are no packets."""
         if self._recorder is None or self._failure is not None:
             return
         try:
@@ -124,12 +125,12 @@ class PipeFeed:
             self.stop()
 
     def take_secrets(self) -> list[tuple[int, bytes]]:
-        """Return the TLS key logs in the capture, see `BlockReader.take_secrets`, and what the others have brought since the last call."""
+        """Return new secrets since the last call, from the capture (see `BlockReader.take_secrets`) and from the key log files."""
         secrets, self._secrets = self._secrets, []
         return secrets
 
     def health(self) -> CaptureHealth:
-        """Return the present state; packets dropped by the other end are not known."""
+        """Return the current state; packets dropped by the other end are not known."""
         shortened = 0 if self._recorder is None else self._recorder.shortened
         return CaptureHealth(self.packets, 0, 0, 0, 0.0, self.lag, shortened_triggers=shortened)
 
@@ -157,7 +158,7 @@ class PipeFeed:
             self._descriptor = -1
 
     def read(self, size: int, /) -> bytes:
-        """Return available bytes, none at the end of the pipe and after `stop`."""
+        """Return available bytes; empty at the end of the pipe and after `stop`."""
         if self._descriptor < 0:
             self._descriptor = 0 if self._path == STANDARD_INPUT else _open_pipe(self._path)
         while not self.stopping:

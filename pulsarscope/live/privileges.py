@@ -1,4 +1,4 @@
-"""Dropping of the privileges that capturing needs."""
+"""Dropping the privileges that capturing needs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _CAPABILITY_VERSION_3 = 0x2008_0522
 
 
 def drop_privileges(prepare: Callable[[], object] = bool) -> None:
-    """Become the calling user under sudo, after a call of `prepare`, and give up all capabilities.
+    """Under sudo, call `prepare` and become the calling user. Give up all capabilities.
 
-    Files opened afterwards belong to that user. Errors are ignored: a process that may not drop privileges has none.
+    Files created afterwards belong to that user. Errors are ignored: a process that may not drop privileges has none.
     """
     if not hasattr(os, "geteuid"):
         return
@@ -24,7 +24,7 @@ def drop_privileges(prepare: Callable[[], object] = bool) -> None:
     if os.geteuid() == 0 and user.isdigit() and group.isdigit() and int(user):
         prepare()
         for become in (partial(os.setgroups, []), partial(os.setgid, int(group)), partial(os.setuid, int(user))):
-            with suppress(OSError):  # each by itself: one that is refused must not save the next
+            with suppress(OSError):  # one by one: a refused call must not prevent the next
                 become()
     if sys.platform != "linux":
         return

@@ -19,46 +19,46 @@ from pulsarscope.model.live_limits import LIVE_TRIGGER_MAX_BYTES
 from pulsarscope.model.units import SECOND
 
 LATE_SECONDS = 60
-"""Delay of a trigger: findings about missing events are reported only when the event can no longer occur."""
+"""Longest delay of a trigger: findings about missing events are reported only when the event can no longer occur."""
 
 
 _block_size = Struct("<I").unpack_from
-"""Length of a pcapng block, 4 bytes behind its beginning."""
+"""Unpacks the length of a pcapng block, which is at offset 4."""
 
 
 def rotated_name(path: Path, number: int, seconds: int) -> Path:
-    """Return the name of one of several files: with its number and its first time, in seconds since the epoch."""
+    """Return the name of one of several files, with its number and its first time, given in seconds since the epoch."""
     moment = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y%m%d%H%M%S")
     return path.with_name(f"{path.stem}_{number:05}_{moment}{path.suffix}")
 
 
 class Rotation(msgspec.Struct, frozen=True):
-    """Bounds on files, None for no bound."""
+    """Bounds on files; None for no bound."""
 
     size: int | None = None
-    """Largest file, bytes."""
+    """Largest file, in bytes."""
     seconds: float | None = None
-    """Longest time from the first to the last packet of a file."""
+    """Longest time from the first to the last packet of a file, in seconds."""
     files: int | None = None
-    """Number of files kept; beyond it the oldest is removed."""
+    """Number of files kept; beyond it, the oldest is removed."""
     numbered: bool = False
-    """True when there may be several files without bounds."""
+    """True when there may be several files even without bounds."""
 
 
 class Recorder:
-    """Recorder of all packets."""
+    """A recorder of all packets."""
 
     shortened = 0
 
     def __init__(self, path: str, head: bytes, rotation: Rotation, tail: Callable[[], bytes]) -> None:
-        """Open the first file, whose first bytes are `head`; `tail` returns the last ones. Raises OutputError when it cannot be written.
+        """Open the first file. Files begin with `head` and end with the result of `tail`. Raises OutputError when it cannot be written.
 
-        Each of several files has a number and its first time between name and suffix.
+        If there are several files, each has its number and first time between name and suffix.
         """
         self.written: list[str] = []
-        """Existing files, the oldest first."""
+        """Existing files, oldest first."""
         self.files = 0
-        """Number of files begun."""
+        """Number of files started."""
         self._path = Path(path)
         self._head = head
         self._tail = tail
@@ -100,7 +100,7 @@ class Recorder:
             self._write(part.data)
 
     def _parts(self, captured: CapturedPackets) -> Iterator[CapturedPackets]:
-        """Split what is too large for one file, between packets."""
+        """Split packets that are too large for one file."""
         largest = None if self._rotation.size is None else max(self._rotation.size - len(self._head), 0)
         if largest is None or len(captured.data) <= largest:
             yield captured
@@ -154,7 +154,7 @@ class Recorder:
         self._write(self._head)
 
     def _write(self, data: bytes) -> None:
-        """Write all bytes or none: a file that cannot grow ends at the end of a packet."""
+        """Write all bytes or none: a file that cannot grow ends after a complete packet."""
         if (file := self._file) is None:
             return
         try:
@@ -180,10 +180,10 @@ def _output_errors(name: str, action: str = "write") -> Iterator[None]:
 
 
 class TriggeredRecorder:
-    """Recorder of the packets around triggers, each in a file of its own, extended by further triggers meanwhile."""
+    """A recorder of the packets around triggers. Each trigger gets its own file; triggers in the meantime extend the file."""
 
     def __init__(self, recorder: Recorder, seconds: float) -> None:
-        """Initialize with the recorder of the files, and the seconds to record before and after a trigger."""
+        """Initialize with the recorder of the files and the number of seconds to record before and after a trigger."""
         self._recorder = recorder
         self._margin = int(seconds * SECOND)
         self._before: deque[CapturedPackets] = deque()
@@ -191,7 +191,7 @@ class TriggeredRecorder:
         self._triggers: deque[int] = deque()
         self._until = 0
         self._dropped_until = 0
-        """Time of the last packet dropped without being recorded, ns."""
+        """Time of the last packet dropped without being recorded, in ns."""
         self.shortened = 0
         """Number of triggers with missing packets before them: they came too late, or the memory for packets was full."""
 
@@ -208,7 +208,7 @@ class TriggeredRecorder:
         self._triggers.append(moment)
 
     def describe(self, interface: bytes) -> None:
-        """Add an interface, see `PacketWriter`."""
+        """Add an interface (see `PacketWriter`)."""
         self._recorder.describe(interface)
 
     def end(self) -> None:

@@ -24,7 +24,7 @@ from pulsarscope.model.live_limits import LIVE_RING_BLOCK_BYTES
 from pulsarscope.model.platform import load_native
 
 ETHERNET, COOKED = 1, 276
-"""Link types of a ring: Ethernet, or Linux cooked v2 for interfaces without an Ethernet header and for several interfaces."""
+"""Link types of a ring: Ethernet; Linux cooked v2 for interfaces without an Ethernet header, and for several interfaces together."""
 
 _SOL_PACKET = 263
 _PACKET_RX_RING, _PACKET_STATISTICS, _PACKET_VERSION, _PACKET_IGNORE_OUTGOING = 5, 6, 10, 23
@@ -33,10 +33,10 @@ _ALL_PROTOCOLS = 3
 _SO_ATTACH_FILTER = 26
 
 _FRAME_BYTES = 2_048
-"""Frame size, which version 3 checks but does not use."""
+"""Frame size, which TPACKET_V3 checks but does not use."""
 _COUNT_MAX = 0xFFFF_FFFF
 _RETIRE_MILLISECONDS = 100
-"""Time after which the kernel releases a block that is not full: the delay on a quiet line."""
+"""Time after which the kernel releases a block that is not full: the delay on a quiet interface."""
 
 _STATUS_KERNEL, _STATUS_USER = 0, 1
 _STATUS_AT = 8
@@ -45,7 +45,7 @@ _VLAN_VALID = 0x10
 _TAG_AT = 32
 """Offset of the VLAN tag and its protocol in struct tpacket3_hdr."""
 _ADDRESS_AT = 48
-"""Offset of struct sockaddr_ll, aligned behind struct tpacket3_hdr."""
+"""Offset of struct sockaddr_ll, aligned after struct tpacket3_hdr."""
 
 _GET_FLAGS, _UP = 0x8913, 1
 """SIOCGIFFLAGS (linux/sockios.h) and IFF_UP (linux/if.h)."""
@@ -74,43 +74,43 @@ def _ending(captured: int) -> tuple[int, bytes]:
 
 
 class PacketRing:
-    """Packet source on the ring of one interface or of all, see `PacketSource`."""
+    """A packet source on the ring of one or all interfaces (see `PacketSource`)."""
 
     reports_drops = True
     forks = True
 
     def __init__(self, interface: NetworkInterface, program: Program, ring_bytes: int, *, waits: bool = False) -> None:
-        """Begin to capture into a ring of `ring_bytes`. Raises PermissionError without CAP_NET_RAW, OSError without the interface.
+        """Start capturing into a ring of `ring_bytes`. Raises PermissionError without CAP_NET_RAW, OSError without the interface.
 
-        An interface that is down is waited for; with `waits` also one that is gone, until there is one of its name.
+        Wait for an interface that is down. With `waits`, also wait for one that is gone, until an interface of its name exists.
         """
         self.down = False
         self._waits = waits
         self._index = interface.index
         self.link_type = ETHERNET if interface.is_ethernet else COOKED
         self.received = 0
-        """Packets that passed the filter, dropped ones included."""
+        """Packets that passed the filter, including dropped ones."""
         self.dropped = 0
         """Packets dropped because the ring was full."""
         self.name = interface.name
         others = [] if interface.index else all_interfaces()[: PCAPNG_INTERFACES_MAX - 1]
         self.interfaces = (interface.name, *(each.name for each in others))
         self._numbers = {each.index: number for number, each in enumerate(others, 1)}
-        """Numbers of interfaces in `interfaces` by their indexes; one that comes later has that of the source."""
+        """Positions of interfaces in `interfaces`, by index; an interface that appears later has the position of the source."""
         self._interface = interface
         self._blocks = max(ring_bytes // LIVE_RING_BLOCK_BYTES, 2)
         self._next = 0
         self._error = 0
         """Error number of the interface."""
         self._endings: dict[int, tuple[int, bytes]] = {}
-        """By length of a packet: the size of its pcapng block, and what stands behind it there."""
+        """By length of a packet: the size of its pcapng block, and the bytes after the packet in the block."""
         native, _ = load_native()
         self._compiled = native and native.ring_packets
         """Function that converts plain packets, or None."""
         self._counting = threading.Lock()
         if not interface.index:  # PACKET_IGNORE_OUTGOING would apply to all interfaces
             program = without_outgoing(program, [each_interface.index for each_interface in all_interfaces() if each_interface.is_loopback])
-        # Protocol 0 keeps packets out until the filter is attached.
+        # With protocol 0, no packets arrive until the filter is attached.
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW if interface.is_ethernet else socket.SOCK_DGRAM, 0)
         try:
             self._open(program)
@@ -129,7 +129,7 @@ class PacketRing:
         request = _ring_request(LIVE_RING_BLOCK_BYTES, self._blocks, _FRAME_BYTES, size // _FRAME_BYTES, _RETIRE_MILLISECONDS, 0, 0)
         self._socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, request)
         if self._interface.is_loopback:
-            self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, _int(1))  # each packet is also incoming
+            self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, _int(1))  # on a loopback interface, each packet is also incoming
         self._ring = mmap.mmap(self._socket.fileno(), size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         self._words = memoryview(self._ring).cast("I")
         self._bind()
@@ -157,7 +157,7 @@ class PacketRing:
                 if not any(event & select.POLLERR for _, event in ready):
                     return None
                 self._error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # reading the error clears it
-                self._poll.poll(2 * _RETIRE_MILLISECONDS)  # the last packets are in a block that is not released yet
+                self._poll.poll(2 * _RETIRE_MILLISECONDS)  # the last packets are in a block that has not been released yet
                 if not self._is_ready(block_start):
                     if self._error == errno.ENETDOWN:
                         self.down, self._error = True, 0
@@ -166,13 +166,13 @@ class PacketRing:
                 self.down = self._error == errno.ENETDOWN
                 self._error = 0 if self.down else self._error
         captured = self._captured(block_start, packets_max)
-        # One store of the whole word: struct clears the word before it packs, and a block that the kernel fills in between would be lost.
+        # Store the whole word at once: struct clears the word before it packs, and a block that the kernel fills in between would be lost.
         self._words[(block_start + _STATUS_AT) // _WORD_BYTES] = _STATUS_KERNEL
         self._next = (self._next + 1) % self._blocks
         return captured
 
     def _is_up_again(self) -> bool:
-        """Return True once the interface is up. Raises OSError when it is gone and not waited for."""
+        """Return True once the interface is up. Raises OSError when it is gone and the source does not wait for it."""
         try:
             index = socket.if_nametoindex(self.name)
             request = fcntl.ioctl(self._socket, _GET_FLAGS, _interface_request(self.name.encode(), 0))
@@ -182,7 +182,7 @@ class PacketRing:
             return False
         if not _interface_flags(request)[1] & _UP:
             return False
-        if index != self._index:  # another one of the same name; binding needs no privilege
+        if index != self._index:  # another interface of the same name; binding needs no privilege
             self._index = index
             self._bind()
         self.down = False
@@ -192,8 +192,8 @@ class PacketRing:
         return bool(self._words[(block + _STATUS_AT) // _WORD_BYTES] & _STATUS_USER)
 
     def _captured(self, block: int, packets_max: int | None) -> CapturedPackets:
-        """Convert a block: header, packet, and padding with length of each packet are collected and joined once."""
-        # Hot loop: small packets come by the hundred thousand each second.
+        """Convert a block. For each packet, header, data, and padding with the length are collected; all are joined once."""
+        # Hot loop: hundreds of thousands of small packets may come each second.
         ring, cooked, endings, head, packet_head = self._ring, self.link_type == COOKED, self._endings, _enhanced_packet, _packet_head
         _, count, first, used = _block_status(ring, block + _STATUS_AT)
         packets = count if packets_max is None else min(count, packets_max)
@@ -224,14 +224,14 @@ class PacketRing:
         return CapturedPackets(b"".join(pieces), packets, last_time)
 
     def count(self) -> None:
-        """Add the kernel's counts, which reading resets."""
+        """Add the kernel's counts; reading resets them."""
         with self._counting:
             received, dropped, _ = _statistics.unpack(self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _statistics.size))
             self.received += received
             self.dropped += dropped
 
     def fullness(self) -> float:
-        """Return the used part of the ring, 0 to 1."""
+        """Return the used fraction of the ring, 0 to 1."""
         return sum(self._is_ready(number * LIVE_RING_BLOCK_BYTES) for number in range(self._blocks)) / self._blocks
 
     def close(self) -> None:

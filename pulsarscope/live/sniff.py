@@ -1,4 +1,4 @@
-"""Live packets from the sniffing socket of scapy, for systems without a packet ring: other than Linux, and old kernels.
+"""Live packets from a sniffing socket of scapy, for systems without a packet ring: systems other than Linux, and old kernels.
 
 It is much slower, packet by packet, and does not report dropped packets.
 """
@@ -20,7 +20,7 @@ from pulsarscope.output.export.pcapng import packet_block
 
 
 class SniffSource:
-    """Packet source on a socket of scapy, see `PacketSource`."""
+    """A packet source on a socket of scapy (see `PacketSource`)."""
 
     reports_drops = False
     forks = False
@@ -36,7 +36,7 @@ class SniffSource:
         self.link_type: int = link_types.get(getattr(sniffer, "LL", None), ETHERNET)
 
     def read(self, seconds: float, packets_max: int | None = None) -> CapturedPackets | None:
-        """Return available packets, see `PacketSource`."""
+        """Return available packets (see `PacketSource`)."""
         pieces: list[bytes] = []
         size = packets = last_time = 0
         while size < READ_BLOCK_BYTES and packets != packets_max and self._sniffer.select([self._sniffer], 0 if pieces else seconds):
@@ -63,12 +63,12 @@ class SniffSource:
 
 
 def expression(ports: Collection[int]) -> str:
-    """Return the libpcap expression for TCP from or to these ports, all TCP without ports."""
+    """Return the libpcap expression for TCP from or to these ports; for all TCP if there are none."""
     return " or ".join(f"tcp port {port}" for port in sorted(ports)) or "tcp"
 
 
 def open_sniffer(name: str, capture_filter: str) -> SniffSource:
-    """Open an interface with a filter of tcpdump. Raises UsageError when scapy is missing or cannot capture, or PermissionError."""
+    """Open an interface with a tcpdump filter. Raises UsageError when scapy is missing or cannot capture, or PermissionError."""
     try:
         from scapy.all import Scapy_Exception, conf
     except ImportError as error:

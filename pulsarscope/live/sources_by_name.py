@@ -1,4 +1,4 @@
-"""The sources of live packets by name: interfaces, and pipes."""
+"""Sources of live packets by name: interfaces and pipes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_RING = frozenset({errno.ENOPROTOOPT, errno.EAFNOSUPPORT, errno.EINVAL})
 """Errors of a kernel that does not know packet rings."""
 
 RAW_IP = 101
-"""Link type by which a filter is compiled where packets come without a link header."""
+"""Link type for which a filter is compiled if packets have no link header."""
 
 
 def is_pipe(name: str) -> bool:
@@ -47,9 +47,9 @@ def open_source(
     waits: bool = False,
     notify: Callable[[str], object] = str,
 ) -> PacketSource:
-    """Open an interface for packets of TCP ports, all without any, or those that a filter of tcpdump passes.
+    """Open an interface for packets of TCP ports (none: all ports), or for packets that a tcpdump filter passes.
 
-    With `waits` it may come later, of which `notify` gets a line. Raises UsageError when it cannot be opened.
+    With `waits`, the interface may appear later, and `notify` gets a line about that. Raises UsageError when it cannot be opened.
     """
     try:
         interface = _awaited(name, notify) if waits else find_interface(name)
@@ -79,7 +79,7 @@ def open_source(
 
 
 def _awaited(name: str, notify: Callable[[str], object]) -> NetworkInterface:
-    """Return the interface, once there is one."""
+    """Return the interface as soon as it exists."""
     notified = False
     while True:
         with suppress(OSError):
