@@ -42,7 +42,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """Import the library with the first of its names (PEP 562): the command line takes signals before that."""
+    """Import the library when its first name is used (PEP 562), so that the command line handles signals before that."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals().update(_library())
@@ -54,7 +54,7 @@ def __dir__() -> list[str]:
 
 
 def _library() -> dict[str, object]:
-    """Return the public names and what they stand for."""
+    """Return the public names and their objects."""
     from pulsarscope import dissect  # noqa: PLC0415 - see above
     from pulsarscope.api import capture, live  # noqa: PLC0415 - see above
     from pulsarscope.model import errors, records  # noqa: PLC0415 - see above

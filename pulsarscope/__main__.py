@@ -4,11 +4,11 @@ import sys
 
 
 def main() -> None:
-    """Run the command line. A signal that comes while it is imported ends it in one line, as later."""
+    """Run the command line. A signal during the imports ends it with one line, as later."""
     try:
         from pulsarscope.model.garbage_collection import collect_rarely, end_without_collecting  # noqa: PLC0415 - see above
 
-        collect_rarely()  # before the imports, which leave no garbage: it takes a twelfth of the start
+        collect_rarely()  # before the imports, which leave no garbage: collecting takes a twelfth of the start
         end_without_collecting()
         from pulsarscope.cli import main as run  # noqa: PLC0415
     except KeyboardInterrupt:

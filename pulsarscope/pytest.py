@@ -1,4 +1,4 @@
-"""A plugin for pytest: tests that watch what their clients and brokers say to each other.
+"""A plugin for pytest: tests that watch the traffic between their clients and brokers.
 
 pytest_plugins = ["pulsarscope.pytest"]
 
@@ -27,10 +27,10 @@ from pulsarscope.model.records import FindingRow
 from pulsarscope.model.text import escape
 
 LISTENING = ": listening on "
-"""Part of the line with which `pulsarscope live` says that it captures."""
+"""Part of the line with which `pulsarscope live` announces that it captures."""
 
 STOP_SECONDS = 60
-"""Time to empty the kernel's buffer after the block, at most."""
+"""Longest time to empty the kernel's buffer after the block, in seconds."""
 
 
 class Traffic:
@@ -43,11 +43,11 @@ class Traffic:
 
     @property
     def capture(self) -> pulsarscope.Capture:
-        """The capture, for its rows."""
+        """The capture, which gives access to its rows."""
         return pulsarscope.open(self.path, ports=self._ports)
 
     def findings(self, severity: str = "note", *, ignore: Collection[str] = ()) -> list[FindingRow]:
-        """Return the findings of a severity (error, warning, note) or worse, without those of the codes `ignore`.
+        """Return the findings of a severity (error, warning, note) or worse, except those with codes in `ignore`.
 
         Raises UsageError for an unknown severity.
         """
@@ -57,7 +57,7 @@ class Traffic:
         return [row for row in self.capture.findings() if row.severity in failing and row.code not in ignore]
 
     def assert_no_finding(self, severity: str = "warning", *, ignore: Collection[str] = ()) -> None:
-        """Fail the test with each finding of a severity or worse, but for those of the codes `ignore`."""
+        """Fail the test and list all findings of a severity or worse, except those with codes in `ignore`."""
         __tracebackhide__ = True
         if found := self.findings(severity, ignore=ignore):
             lines = [f"  {row.severity} {row.code}: {escape(row.text)}" for row in found]
@@ -71,11 +71,11 @@ def live(path: Path, interface: str = "lo", *, ports: Collection[int] = (), opti
     Args:
         path: file of the capture, pcapng.
         interface: interface to capture on, `any` for all.
-        ports: server ports that are captured and taken for Pulsar; by default those of the known protocols.
+        ports: server ports to capture and decode as Pulsar; by default the ports of the known protocols.
         options: further options of `pulsarscope live`.
 
     Raises:
-        UsageError: the capture cannot begin, for want of rights or of the interface.
+        UsageError: the capture cannot begin: rights are missing, or the interface.
     """
     chosen = [word for port in ports for word in ("--port", str(port))]
     command = [sys.executable, "-m", "pulsarscope", "live", "-i", interface, "--capture-only", "-w", str(path), *chosen, *options]

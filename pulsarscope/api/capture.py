@@ -29,14 +29,14 @@ Report: TypeAlias = dict[str, list[dict[str, Any]]]
 """Sections of a report by name, each a list of objects."""
 
 _COUNTED = (FrameRow.kind, ExchangeRow.kind)
-"""Kinds of the rows that statistics count, and that a filter selects."""
+"""Kinds of rows that statistics count and a filter selects."""
 
 AnyRow = TypeVar("AnyRow", bound=Row)
 ReadRow_co = TypeVar("ReadRow_co", bound=Row, covariant=True)
 
 
 class Rows(Iterator[ReadRow_co]):
-    """Rows of one kind, decoded on demand. A notebook shows the first of them as a table, for which it reads the capture again."""
+    """Rows of one kind, decoded on demand. A notebook shows the first rows as a table, and reads the capture again for it."""
 
     def __init__(self, kind: str, read: Callable[[], Generator[ReadRow_co]]) -> None:
         self._kind = kind
@@ -57,7 +57,7 @@ class Rows(Iterator[ReadRow_co]):
             self._begun.close()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return the rows, decoded anew, as a stream that polars, DuckDB, pandas and pyarrow read. Raises UsageError without pyarrow."""
+        """Return the rows, decoded again, as a stream for polars, DuckDB, pandas and pyarrow. Raises UsageError without pyarrow."""
         from pulsarscope.output.export.arrow import stream
 
         reader: Any = stream(self._kind, self._read())
@@ -71,7 +71,7 @@ class Rows(Iterator[ReadRow_co]):
 
 
 class Capture:
-    """One or more capture files; each method reads them anew, in memory that does not grow with their size."""
+    """One or more capture files. Each method reads them again, in memory that does not grow with their size."""
 
     def __init__(
         self, inputs: Sequence[str], options: Options, jobs: int, stream: BinaryIO | None = None, key: bytes | None = None
@@ -81,9 +81,9 @@ class Capture:
         self._jobs = jobs
         self._stream = stream
         self._key = key
-        """Key of the masks of redacted copies; None: the captures themselves are read."""
+        """Key of the masks of redacted copies; None: read the captures themselves."""
         self._copies: list[str] | None = None
-        """Their paths, once they are made."""
+        """Paths of the copies, once they are made."""
 
     def frames(self, *, filter: str | None = None) -> Rows[FrameRow]:  # noqa: A002 - as -Y is called
         """Iterate over the frames that a display filter passes, in the order of completion. Raises CaptureError without a capture."""
@@ -94,8 +94,8 @@ class Capture:
         return self._rows(MessageRow, filter)
 
     def payloads(self, *, filter: str | None = None) -> Iterator[tuple[MessageRow, bytes | None]]:  # noqa: A002
-        """Iterate over the messages with their application bytes, None where these could not be read."""
-        self._filter({MessageRow.kind}, filter)  # refuses one that is not valid
+        """Iterate over the messages with their application bytes, which are None if they could not be read."""
+        self._filter({MessageRow.kind}, filter)  # refuses an invalid filter
         options = msgspec.structs.replace(self._options, payload="base64")
         return _with_bytes(Capture(self._inputs, options, self._jobs, self._stream, self._key).messages(filter=filter))
 
@@ -112,22 +112,22 @@ class Capture:
         return self._rows(FindingRow, filter)
 
     def journeys(self, *, filter: str | None = None) -> Rows[JourneyRow]:  # noqa: A002
-        """Iterate over the journeys of messages to each subscription; each comes after the records that it is made of."""
+        """Iterate over the journeys of messages to each subscription; each comes after the records from which it is made."""
         return self._rows(JourneyRow, filter)
 
     def records(self, *kinds: str, filter: str | None = None) -> Iterator[Row]:  # noqa: A002
         """Iterate over rows of several kinds in one pass: frame, message, exchange, connection, finding (all by default), journey.
 
-        Raises UsageError for an unknown kind, or a filter that is not valid for one of them.
+        Raises UsageError for an unknown kind, or a filter that is not valid for one of the kinds.
         """
         chosen = frozenset(kinds or ALL)
         refuse_unknown(chosen)
         return self._decode(chosen, self._filter(chosen, filter))
 
     def follow(self, /, **subject: str) -> Rows[FrameRow]:
-        """Iterate over the frames of one connection, producer, consumer, topic, message or txn, which the argument names.
+        """Iterate over the frames of one connection, producer, consumer, topic, message or txn, as named by the argument.
 
-        Raises UsageError for none or several of these, or a name of another form.
+        Raises UsageError for none or several of these, or a malformed name.
         """
         from pulsarscope.dissect.contract.capabilities import FOLLOW_SUBJECTS
         from pulsarscope.filter import FollowFilter
@@ -136,7 +136,7 @@ class Capture:
         if len(subject) != 1 or next(iter(subject)) not in FOLLOW_SUBJECTS:
             raise UsageError(f"give one of {', '.join(FOLLOW_SUBJECTS)}, as in follow(topic='orders')")
         ((kind, name),) = subject.items()
-        FollowFilter(kind, name, make_dissectors())  # refuses a name of another form
+        FollowFilter(kind, name, make_dissectors())  # refuses a malformed name
 
         def read() -> Generator[FrameRow]:
             followed = FollowFilter(kind, name, make_dissectors())
@@ -148,7 +148,7 @@ class Capture:
         return Rows(FrameRow.kind, read)
 
     def diagnose(self) -> Report:
-        """Return the verdict and the findings by kind, the worst first: what `pulsarscope diagnose --format json` writes."""
+        """Return the verdict and the findings by kind, worst first: the output of `pulsarscope diagnose --format json`."""
         from pulsarscope.output.render.diagnosis import not_judged, verdict
 
         run, diagnosis = self._diagnosis(frozenset({ConnectionRow.kind, FindingRow.kind}), None)
@@ -156,12 +156,12 @@ class Capture:
         return {"verdict": [text], "not_judged": not_judged(diagnosis), "findings": diagnosis.records()}
 
     def stats(self, *sections: str, interval: float | None = None, filter: str | None = None) -> Report:  # noqa: A002
-        """Return sections of statistics as lists of objects: what `pulsarscope stats --format json` writes.
+        """Return sections of statistics as lists of objects: the output of `pulsarscope stats --format json`.
 
         Args:
-            sections: names as in `--by`; by default those of the text.
-            interval: seconds of the intervals of time series.
-            filter: display filter of the rows that are counted.
+            sections: names as in `--by`; by default the sections of the text report.
+            interval: length of the intervals of time series, in seconds.
+            filter: display filter for the rows to count.
 
         Raises:
             UsageError: an unknown section, or a filter that is not valid.
@@ -190,7 +190,7 @@ class Capture:
         return counted.records()
 
     def compare(self, after: Capture) -> Report:
-        """Return the changes from this capture to another, the largest first: what `pulsarscope compare --format json` writes."""
+        """Return the changes from this capture to another, largest first: the output of `pulsarscope compare --format json`."""
         from pulsarscope.analysis.comparison import ComparedRun, Comparison
         from pulsarscope.analysis.statistics import Statistics
 
@@ -207,7 +207,7 @@ class Capture:
         Args:
             kind: frame, message, exchange, connection, finding or journey.
             filter: display filter of the rows.
-            timestamps: make times timestamps in nanoseconds, UTC, instead of int64 nanoseconds since the epoch.
+            timestamps: give times as UTC timestamps in nanoseconds instead of int64 nanoseconds since the epoch.
 
         Raises:
             UsageError: the kind is unknown, the filter is not valid, or pyarrow is missing.
@@ -224,7 +224,7 @@ class Capture:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Do nothing: each iteration opens and closes files by itself."""
+        """Do nothing: each iteration opens and closes its files itself."""
 
     def _run(
         self,
@@ -237,7 +237,7 @@ class Capture:
         payload: str | None = None,
         original: bool = False,
     ) -> AnyRun:
-        """Start a run: of redacted copies where there is a key, but for `original`."""
+        """Start a run: of redacted copies if there is a key, except with `original`."""
         from pulsarscope.engine.parallel import run
 
         options = msgspec.structs.replace(
@@ -277,7 +277,7 @@ class Capture:
                     yield from (row for row in chosen.select(batch.rows, run.endpoints) if row.kind in kinds)
 
     def _chosen(self, selection: UserFilter | None, kinds: frozenset[str]) -> RowFilter | None:
-        """Return the filter of the rows to read: where they are of copies, it passes what another one passes in the captures."""
+        """Return the filter for the rows to read. For rows of copies, it passes the rows that `selection` passes in the captures."""
         if selection is None or self._key is None:
             return selection
         from pulsarscope.filter import ChosenRows
@@ -290,7 +290,7 @@ class Capture:
         return chosen
 
     def _copied(self, key: bytes) -> list[str]:
-        """Return the paths of redacted copies, which are made once and live as long as the capture. Raises OutputError."""
+        """Return the paths of the redacted copies, which are made once and exist as long as this object. Raises OutputError."""
         from pathlib import Path
         from shutil import copyfileobj, rmtree
         from tempfile import mkdtemp
@@ -315,7 +315,7 @@ class Capture:
         return self._copies
 
     def _diagnosis(self, kinds: frozenset[str], feed: Callable[[Sequence[Any]], None] | None) -> tuple[AnyRun, Diagnosis]:
-        """Read all, and return the run with its diagnosis; `feed` gets the rows, too, each message and finding once."""
+        """Read everything, and return the run with its diagnosis; `feed` also gets the rows, each message and finding once."""
         from pulsarscope.analysis.counted_once import CountedOnce
         from pulsarscope.analysis.diagnosis import Diagnosis
 
@@ -328,7 +328,7 @@ class Capture:
         return run, diagnosis
 
     def _filter(self, kinds: Collection[str], text: str | None) -> Filter | None:
-        """Return the filter of a text for these kinds. Raises UsageError when it is not valid."""
+        """Return the filter that a text describes for these kinds. Raises UsageError when it is not valid."""
         if text is None:
             return None
         from pulsarscope.filter import Catalogue, Filter
@@ -338,7 +338,7 @@ class Capture:
 
     def _rows(self, row_type: type[AnyRow], filter_text: str | None = None) -> Rows[AnyRow]:
         kinds = frozenset({row_type.kind})
-        self._filter(kinds, filter_text)  # refuses one that is not valid
+        self._filter(kinds, filter_text)  # refuses an invalid filter
         return Rows(
             row_type.kind, lambda: (row for row in self._decode(kinds, self._filter(kinds, filter_text)) if isinstance(row, row_type))
         )
@@ -377,18 +377,18 @@ def open(  # noqa: A001 - ps.open reads as it should
     Args:
         paths: files, patterns and folders; or one capture as bytes, or as a binary file that can seek.
         show_secrets: leave credentials in the rows.
-        payload: base64, hex or text; the form of MessageRow.payload, which is absent by default. As bytes: `Capture.payloads`.
-        ports: server ports to decode as Pulsar, whatever their bytes.
-        decode_as: names of protocols by server port, whatever the bytes there.
+        payload: form of MessageRow.payload: base64, hex or text; absent by default. `Capture.payloads` gives bytes.
+        ports: server ports to decode as Pulsar, regardless of their bytes.
+        decode_as: names of protocols by server port, regardless of the bytes there.
         tls_keylog: files with secrets of TLS connections in the NSS key log format, read at once.
-        private_key: files (PEM or DER) with RSA keys that decrypt messages encrypted end to end.
+        private_key: files (PEM or DER) with RSA keys that decrypt end-to-end encrypted messages.
         ledger_password: files with passwords of BookKeeper's ledgers, for digests of the kind HMAC.
         schemas: schema files of MessageRow.value, by topic or pattern of topics.
-        names: files of pulsar-admin topics stats-internal, which name the topics of ledgers.
-        source_by: none, dir, interface, or a regular expression for paths: the vantage point of a capture. No connection spans two.
+        names: output files of `pulsar-admin topics stats-internal`, which name the topics of ledgers.
+        source_by: the vantage point of a capture: none, dir, interface, or a regular expression for paths. No connection spans two.
         thresholds: limits that decide findings, by name; `pulsarscope findings` lists them.
-        redact: read redacted copies, as `pulsarscope extract --redact` makes them; True for a random key, or a key as bytes or a file
-            (16 bytes or more). Filters and `follow` take the real names.
+        redact: read redacted copies, as made by `pulsarscope extract --redact`: True for a random key, or a key (16 bytes or more) as
+            bytes or a file. Filters and `follow` take the real names.
         jobs: number of processes among which connections are distributed, 0 for one per core. The rows and their order are the same.
 
     Raises:
@@ -415,7 +415,7 @@ def open(  # noqa: A001 - ps.open reads as it should
 
 
 def _mask_key(redact: bool | bytes | AnyPath) -> bytes:
-    """Return the key of masks. Raises UsageError."""
+    """Return the key for masks. Raises UsageError."""
     from pulsarscope.inputs.mask_keys import long_enough, mask_key
 
     if isinstance(redact, bytes):

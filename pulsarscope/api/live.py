@@ -32,14 +32,14 @@ async def listen(
 ) -> AsyncGenerator[Row, None]:
     """Iterate over rows as they happen: `async for row in ps.listen("eth0")`. It captures until it is closed or its task is cancelled.
 
-    If rows are taken too slowly, packets are skipped, and a finding says so. A loop that is left early ends the capture at once
+    If rows are taken too slowly, packets are skipped, and a finding says so. To end the capture at once when a loop is left early, iterate
     inside `async with contextlib.aclosing(…)`.
 
     Args:
         interface: name, or `any` for all, which needs CAP_NET_RAW; or a capture from a pipe: its path, or `-` for standard input.
         kinds: frame (by default), message, exchange, connection, finding, journey.
         filter: display filter of the rows.
-        capture_filter: filter of packets in the syntax of tcpdump; by default the ports of the known protocols, and `ports`.
+        capture_filter: packet filter in the syntax of tcpdump; by default the ports of the known protocols, and `ports`.
         show_secrets: as in `open`, like all options below.
         payload: form of MessageRow.payload.
         ports: server ports to decode as Pulsar.
@@ -52,7 +52,7 @@ async def listen(
 
     Raises:
         UsageError: the interface cannot be captured, or an option has an invalid value.
-        CaptureError: a pipe brings no capture.
+        CaptureError: a pipe does not carry a capture.
     """
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
@@ -62,7 +62,7 @@ async def listen(
     options = library_options(show_secrets, payload, ports, decode_as, tls_keylog, private_key, (), schemas, names, thresholds)
     options = msgspec.structs.replace(options, records=chosen, rules=FindingRow.kind in chosen, live=True, rows_max=ROWS_MAX)
     loop = asyncio.get_running_loop()
-    with ThreadPoolExecutor(1, "pulsarscope") as worker:  # one step at a time: a slow reader holds the capture up, not the memory
+    with ThreadPoolExecutor(1, "pulsarscope") as worker:  # one step at a time: a slow reader delays decoding, and memory does not grow
         opening = worker.submit(_Listening, interface, options, filter, capture_filter)
         try:
             live = await asyncio.wrap_future(opening)
@@ -84,7 +84,7 @@ class _Feed(Protocol):
 
 
 class _Listening:
-    """A capture that is being decoded; all but `feed.stop` is called by one thread."""
+    """A capture that is being decoded. One thread makes all calls except `feed.stop`."""
 
     def __init__(self, interface: str, options: Any, filter_text: str | None, capture_filter: str | None) -> None:
         """Open the source. Raises UsageError."""
@@ -116,7 +116,7 @@ class _Listening:
             self._filter.begin(self._run)
 
     def take(self) -> Iterator[Row] | None:
-        """Return the next rows; None at the end of a pipe, or of what was captured before `stop`."""
+        """Return the next rows; None at the end of a pipe, or of the packets captured before `stop`."""
         if (batch := next(self._batches, None)) is None:
             return None
         rows = batch.rows if self._filter is None else self._filter.select(batch.rows, self._run.endpoints)
@@ -129,6 +129,6 @@ class _Listening:
 
 
 def _end(opening: Future[_Listening], end: Callable[[_Listening], None]) -> None:
-    """Do what ends a capture, if it was opened."""
+    """Call `end` on a capture, if it was opened."""
     if not opening.cancelled() and opening.exception() is None:
         end(opening.result())

@@ -1,4 +1,4 @@
-"""Options of the library, as the engine takes them."""
+"""Options of the library, in the form for the engine."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def library_options(
 
 
 def _paths(given: AnyPath | Sequence[AnyPath]) -> list[str]:
-    """Return one or several paths as text."""
+    """Return one or several paths as a list of texts."""
     return [os.fspath(path) for path in ([given] if isinstance(given, (str, os.PathLike)) else given)]

@@ -1,4 +1,4 @@
-"""A fuzz driver: frames of an author, damaged at random, and the properties of the contract tried on them."""
+"""A fuzz driver: it damages an author's frames at random and checks the properties of the contract on them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pulsarscope.testing.properties import check_account, check_candidates, chec
 from pulsarscope.testing.row_properties import check_rows
 
 CANDIDATE_BYTES = 400
-"""Bytes of a stream in which each position is tried: a check of one position may read all behind it."""
+"""Bytes of a stream in which each position is tried: checking one position may read all bytes after it."""
 
 
 def fuzz(dissector: Dissector, frames: Sequence[bytes], *, rounds: int = 100, seed: int = 0) -> None:
-    """Try what can be tried of the contract on damaged streams of whole frames, best one of each kind; a seed repeats the same streams.
+    """Check the contract on damaged streams of whole frames, preferably one of each kind. The same seed gives the same streams.
 
     Raises AssertionError, with the bytes, when a property does not hold or the dissector raises.
     """
@@ -34,7 +34,7 @@ def fuzz(dissector: Dissector, frames: Sequence[bytes], *, rounds: int = 100, se
 
 
 def check_stream(dissector: Dissector, data: bytes, random: Random) -> None:
-    """Try the properties on one stream, cut into random pieces."""
+    """Check the properties on one stream, cut into random pieces."""
     check_candidates(dissector, data[:CANDIDATE_BYTES])
     check_decoding(dissector, data, [random.randint(1, len(data)) for _ in range(8)] if data else ())
     cuts = sorted(random.randint(0, len(data)) for _ in range(random.randint(0, 8)))
@@ -46,7 +46,7 @@ def check_stream(dissector: Dissector, data: bytes, random: Random) -> None:
 
 
 def damaged(random: Random, frames: Sequence[bytes]) -> bytes:
-    """Return a stream of these frames in any order, with bytes changed, lost, repeated and put in."""
+    """Return a stream of these frames in any order, with bytes changed, lost, repeated and inserted."""
     data = bytearray(b"".join(random.choices(frames, k=random.randint(1, 6))))
     for _ in range(random.randint(0, 6)):
         start = random.randint(0, len(data))

@@ -1,4 +1,4 @@
-"""The properties that every dissector keeps, as assertions about any bytes."""
+"""The properties that every dissector must have, as assertions for any bytes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ DECODED_ITEMS = 8
 """Items of the tuple that `decode` returns."""
 
 BEFORE = b"\xff" * 5
-"""Bytes before a frame, for a reader that counts from the start of the buffer."""
+"""Bytes before a frame: they expose a reader that counts from the start of the buffer."""
 
 PROOFS = ("sure", "likely", "wait", "no")
 
 
 def check_frame(dissector: Dissector, frame: bytes) -> None:
-    """Assert that bytes are one whole frame for `framing`, which `decode` finds without a defect."""
+    """Assert that `framing` takes bytes as one whole frame, and `decode` finds no defect in it."""
     framing = dissector.framing
     size = framing.length.unpack_from(frame)[0] + framing.adds
     assert size == len(frame), f"framing gives {size} bytes for a frame of {len(frame)}: see its length and adds"
@@ -34,7 +34,7 @@ def check_frame(dissector: Dissector, frame: bytes) -> None:
 
 
 def check_names(dissector: Dissector) -> None:
-    """Assert that the names in `families`, `follow_kinds` and `vocabulary` are those that commands know: others are ignored."""
+    """Assert that `families`, `follow_kinds` and `vocabulary` use only names that the commands of pulsarscope know: others are ignored."""
     for member, given, known in (
         ("families", dissector.families.values(), FAMILIES),
         ("follow_kinds", dissector.follow_kinds, FOLLOW_SUBJECTS),
@@ -51,7 +51,7 @@ def check_names(dissector: Dissector) -> None:
 def check_candidates(dissector: Dissector, data: bytes) -> None:
     """Assert that `recognise` reads only the bytes that it reports, at each position, and that `find_candidate` goes forward.
 
-    And that what `opens` says first of a stream does not change when more of it comes.
+    Also assert that the first answer of `opens` about a stream does not change when more bytes follow.
     """
     end = len(data)
     _check_opens(dissector, data)
@@ -83,7 +83,7 @@ def _check_opens(dissector: Dissector, data: bytes) -> None:
 
 
 def check_decoding(dissector: Dissector, data: bytes, ends: Iterable[int]) -> None:
-    """Assert that `decode`, `decode_partial` and `ranges` take any bytes: those from 0 to each of `ends`. Raises AssertionError."""
+    """Assert that `decode`, `decode_partial` and `ranges` accept any bytes: `data` up to each of `ends`. Raises AssertionError."""
     for end in ends:
         if dissector.framing.smallest <= end <= len(data):
             _check_decoded(dissector, "decode", data, end, ("ok", "malformed"))
@@ -117,7 +117,7 @@ def check_account(dissector: Dissector, data: bytes, *, synced: bool) -> None:
 
 
 def check_splitting(dissector: Dissector, pieces: Sequence[bytes], *, synced: bool) -> None:
-    """Assert that the frames of a stream do not depend on the pieces in which it comes."""
+    """Assert that the frames of a stream do not depend on the pieces in which it arrives."""
     joined = frames_of(dissector, [b"".join(pieces)], synced=synced)
     parted = frames_of(dissector, pieces, synced=synced)
     assert parted == joined, (

@@ -1,4 +1,4 @@
-"""The properties of the rows that a dissector, its sessions and its rules make of any bytes, as assertions."""
+"""The properties of the rows that a dissector, its sessions and its rules make from any bytes, as assertions."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pulsarscope.model.records import FindingRow, FrameRow, MessageRow
 from pulsarscope.testing.scripted_connection import ScriptedConnection
 
 DEFAULT_PORT = 7
-"""Port of the server of a protocol that names none."""
+"""Server port for a protocol that names none."""
 
 INSTALLED = "the package under test"
-"""Name of its package: rows of other packages are checked, unlike those of this one."""
+"""Package name of the tested dissector: rows of foreign packages are checked, unlike rows of this package."""
 
 
 def check_rows(dissector: Dissector, client: bytes, server: bytes) -> None:
-    """Assert that sessions, rules, `ranges`, `redaction` and texts take any frames: those of a connection with these bytes."""
+    """Assert that sessions, rules, `ranges`, `redaction` and texts accept any frames: those in a connection with these bytes."""
     port = min(dissector.ports, default=DEFAULT_PORT)
     sessions: list[Session] = []
     tested = _installed(dissector, sessions)
@@ -46,7 +46,7 @@ def check_rows(dissector: Dissector, client: bytes, server: bytes) -> None:
 
 
 def check_texts(dissector: Dissector, row: Any) -> None:
-    """Assert that what the dissector says of a row is text, and that it knows its senders."""
+    """Assert that the dissector's summaries and explanations of a row are text, and that `sender` returns a valid value."""
     if isinstance(row, FrameRow):
         texts = [dissector.summary(row), *(dissector.explain(name, value) or "" for name, value in (row.fields or {}).items())]
         dissector.completes(row)
@@ -58,7 +58,7 @@ def check_texts(dissector: Dissector, row: Any) -> None:
 
 
 def _installed(dissector: Dissector, sessions: list[Session]) -> Dissector:
-    """Return the dissector as the only one of a run and as one of another package, which keeps the sessions that it makes."""
+    """Return a copy of the dissector for a run of its own, as from a foreign package; it appends its sessions to `sessions`."""
     tested = copy(dissector)
     tested.package = INSTALLED
     share_stored_readers([tested])

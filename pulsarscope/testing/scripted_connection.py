@@ -1,4 +1,4 @@
-"""TCP connections written as a script: bytes of either side → packets → a capture."""
+"""TCP connections written as scripts: bytes of either side → packets → a capture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ScriptedConnection:
     """
 
     def __init__(self, port: int, client: str = "10.0.0.1", server: str = "10.0.0.2", client_port: int = 40_000) -> None:
-        """Begin with the handshake."""
+        """Start with the handshake."""
         self.packets: list[tuple[int, bytes]] = []
         """(time in nanoseconds since the epoch, bytes of an Ethernet frame)."""
         self._ends = [(IPv4Address(client).packed, client_port), (IPv4Address(server).packed, port)]
