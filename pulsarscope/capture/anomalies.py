@@ -1,4 +1,4 @@
-"""Anomalies of the packets of one file, counted and summed up as one finding per kind, placed at the first packet."""
+"""Anomalies in the packets of one file, counted and reported as one finding per kind, placed at the first packet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pulsarscope.model.text import plural
 
 
 class AnomalyCount(msgspec.Struct):
-    """Anomalies of one kind in one file; `total` and `largest` are in its own unit: bytes cut, nanoseconds stepped back."""
+    """Anomalies of one kind in one file; `total` and `largest` are in the unit of the kind: bytes cut, nanoseconds stepped back."""
 
     code: str
     group: str | None
@@ -24,7 +24,7 @@ class AnomalyCount(msgspec.Struct):
     reasons: dict[str, int] = {}
 
     def add(self, reason: str | None, amount: int, packets: int) -> None:
-        """Count one more packet, or several that are alike."""
+        """Count one more packet, or several identical ones."""
         self.packets += packets
         self.total += amount * packets
         self.largest = max(self.largest, amount)
@@ -95,7 +95,7 @@ class AnomalyCounts:
         self._file = file
         self._counts: dict[tuple[str, str | None], AnomalyCount] = {}
         self.packets_alike = 1
-        """Packets for which the one that is decoded stands."""
+        """Number of identical packets that the decoded one stands for."""
 
     def add(self, code: str, packet: int, time: int, *, reason: str | None = None, amount: int = 0, group: str | None = None) -> None:
         """Count an anomaly at a packet and its time in ns, with an amount in the unit of the code.
@@ -112,7 +112,7 @@ class AnomalyCounts:
         return [*self._counts.values()]
 
     def resume(self, counts: Iterable[AnomalyCount]) -> None:
-        """Replace the counts by those of the packets before a portion."""
+        """Replace the counts with those of the packets before a portion."""
         self._counts.clear()
         self.add_later(counts)
 

@@ -24,7 +24,7 @@ CONTROL_FLAGS = 0x07
 
 
 class CaptureInterface(NamedTuple):
-    """Interface of a packet, as its file describes it."""
+    """Interface of a packet, as described in its file."""
 
     link_type: int
     snaplen: int
@@ -34,7 +34,7 @@ class CaptureInterface(NamedTuple):
 
 
 class PacketRecord(NamedTuple):
-    """Packet of any kind as stored in its file."""
+    """Packet of any kind, as stored in its file."""
 
     number: int
     time: int
@@ -46,24 +46,24 @@ class PacketRecord(NamedTuple):
 
 
 Wanted = AbstractSet[int] | None
-"""Numbers of packets; None for all."""
+"""Packet numbers; None for all."""
 
 
 class KeptRecords:
-    """The packets of a block as stored in its file, each made when it is asked for."""
+    """The packets of a block as stored in its file, each made on request."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[range, Callable[[Wanted], Iterable[PacketRecord]]]] = []
         self.interface: CaptureInterface | None = None
-        """Interface of all packets; None where they have several."""
+        """Interface of all packets; None if they have several."""
 
     def add(self, numbers: range, make: Callable[[Wanted], Iterable[PacketRecord]], interface: CaptureInterface) -> None:
-        """Add packets of an interface with these numbers, behind all others; `make` makes those that are wanted."""
+        """Append packets of one interface with these numbers; `make` makes the wanted ones."""
         self.interface = interface if not self._parts or interface == self.interface else None
         self._parts.append((numbers, make))
 
     def append(self, record: PacketRecord) -> None:
-        """Add a packet behind all others."""
+        """Append one packet."""
         self.add(range(record.number, record.number + 1), lambda _: (record,), record.interface)
 
     def __iter__(self) -> Iterator[PacketRecord]:
@@ -75,7 +75,7 @@ class KeptRecords:
 
 
 class CopiedPackets(NamedTuple):
-    """Packets that the compiled reader holds, as stored in their file, with comments."""
+    """Packets held by the compiled reader, as stored in their file, with comments."""
 
     interface: CaptureInterface
     """Interface of all of them."""
@@ -91,12 +91,12 @@ class CopiedPackets(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """Owner of the socket of a packet on the capturing host."""
+    """Owner of a packet's socket on the capturing host."""
 
     process: str | None
-    """Command and number, as in java (1234)."""
+    """Command and process id, as in java (1234)."""
     pod: str | None
-    """Pod of Kubernetes, as in namespace/name."""
+    """Kubernetes pod, as in namespace/name."""
 
 
 class Block(msgspec.Struct):
@@ -105,15 +105,16 @@ class Block(msgspec.Struct):
     file: int
     """Position in the run's list of files."""
     flows: dict[bytes, list[Segment]]
-    """Segments in packet order, by flow key; those of the compiled reader, another sequence, become tuples when they are asked for."""
+    """Segments in packet order, by flow key; those of the compiled reader are another sequence, which makes tuples on access."""
     control: set[bytes]
-    """Keys of the flows with a segment that has one of CONTROL_FLAGS."""
+    """Keys of the flows that have a segment with one of CONTROL_FLAGS."""
     findings: list[Finding]
     packets: int
     first_packet: int
     last_packet: int
     last_time: int
-    """Time of the last packet so far, ns since the epoch; 0 before the first, the present in a live capture without new packets."""
+    """Time of the last packet so far, ns since the epoch; 0 before the first, and the present time in a live capture without new
+    packets."""
     bytes_read: int
     """Stored bytes of the input read so far: compressed bytes of a compressed file."""
     ordered: bool = False
@@ -121,11 +122,11 @@ class Block(msgspec.Struct):
     records: KeptRecords = msgspec.field(default_factory=KeptRecords)
     """All packets of any kind, if the reader keeps them."""
     skipped: bool = False
-    """True when packets before these were left out, in a live capture that decodes too slowly."""
+    """True when packets before this block were skipped, in a live capture that is decoded too slowly."""
     fragments: list[tuple[int, int]] = []
     """(packet, completing packet) for each IP fragment of a segment, late copies included; the segment stands at the completing packet."""
     owners: dict[int, Owner] = {}
-    """Owners of packets, where the file names them."""
+    """Owners of packets, if the file names them."""
 
 
 class Blocks(Protocol):

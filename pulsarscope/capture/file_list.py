@@ -38,7 +38,7 @@ class Inputs(msgspec.Struct, frozen=True):
     sizes: int | None
     """Stored bytes of all captures; None when one is a pipe."""
     findings: list[Finding]
-    """Findings on arguments that are not in `paths`."""
+    """Findings on arguments that did not yield captures."""
     sources: list[str | None] = []
     """Vantage point of each path; empty when there is only one."""
     by_interface: bool = False
@@ -52,7 +52,7 @@ class Inputs(msgspec.Struct, frozen=True):
         return min((time for time in self.first_times if time is not None), default=None)
 
     def source(self, file: int | None) -> str | None:
-        """Return the vantage point of a file, None when it is not known or may be several."""
+        """Return the vantage point of a file, None when it is unknown or may be one of several."""
         return self.sources[file] if self.sources and file is not None else None
 
     def continues(self, file: int) -> bool:
@@ -60,7 +60,7 @@ class Inputs(msgspec.Struct, frozen=True):
         return file > 0 and self.source(file) == self.source(file - 1)
 
     def following_start(self, file: int) -> int | None:
-        """Return the time at which files behind this one may go on with its connections: 0 when it is not known, None when none does."""
+        """Return the time from which later files may continue this file's connections: 0 when it is unknown, None when none does."""
         if file + 1 == len(self.paths) or not self.continues(file + 1):
             return None
         return (self.first_times[file + 1] or 0) if self.first_times else 0
@@ -73,11 +73,11 @@ class _Candidate(msgspec.Struct, frozen=True):
 
 
 ListUri = Callable[[str], tuple[list[tuple[str, int]], bool]]
-"""Function that returns the files at a URI with their sizes, and True when the URI names them rather than their folder."""
+"""Function that returns the files at a URI with their sizes, and True when the URI names the files themselves, not their folder."""
 
 
 class _Expansion:
-    """Captures and findings of the arguments so far."""
+    """Captures and findings of the arguments processed so far."""
 
     def __init__(self, list_uri: ListUri | None, opener: Opener) -> None:
         self._list_uri = list_uri
@@ -120,7 +120,7 @@ class _Expansion:
             self.findings.append(refusal)
 
     def _path(self, path: str, *, named: bool = True) -> None:
-        """Add a capture, or those in a named folder, whose other files are ignored unless they begin like a capture."""
+        """Add a capture, or the captures in a named folder; other files in it are ignored unless they begin like a capture."""
         try:
             status = Path(path).stat()
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -137,7 +137,7 @@ class _Expansion:
             self._add(_Candidate(path, None, None), path)
 
     def _folder(self, path: str, *, named: bool = True) -> None:
-        """Add the captures in a folder and in the folders below it; links to folders are not followed, for they may lead back."""
+        """Add the captures in a folder and its subfolders; links to folders are not followed, because they may form cycles."""
         before = len(self.candidates) + len(self.findings)
         try:
             entries = sorted(os.scandir(path), key=attrgetter("path"))
@@ -165,7 +165,7 @@ class _Expansion:
 
 
 def probe(path: str, opener: Opener) -> tuple[int | None, Finding | None, str]:
-    """Return the time of a file's first packet; for a file that is no capture, the finding and what the file looks like."""
+    """Return the time of a file's first packet; for a file that is not a capture, the finding and the apparent type of the file."""
     reader = BlockReader(path, read_bytes=_PROBE_READ_BYTES, opener=opener)
     refusal = None
     try:

@@ -1,7 +1,7 @@
 """Division of large capture files into portions that can be read independently; packets keep their numbers in the file.
 
-Borders are never guessed, because the payload of a packet may look like records: a capture copied over the network does for any length.
-All records are walked from the start of the file by their lengths; packets are not decoded.
+Boundaries are never guessed, because a payload of any length may look like records, as when a capture is copied over the network. All
+records are walked from the start of the file by their lengths; packets are not decoded.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ WALK_BYTES = 1 << 20
 """Bytes read at a time; with small packets there is nothing to skip."""
 
 Span = tuple[int, int]
-"""Positions in the file of the first byte and of the byte behind the last."""
+"""Positions in the file of the first byte and after the last byte."""
 
 PACKET, HEADER, OTHER = range(3)
 """Kinds of records; a header determines how later records are read."""
 
 
 class Portion(msgspec.Struct, frozen=True):
-    """Part of a capture file between two borders of records, or the complete file."""
+    """Part of a capture file between two record boundaries, or the complete file."""
 
     file: int
     """Position in the run's list of files."""
     start: int = 0
     """Position of the first byte in the file."""
     end: int | None = None
-    """Position behind the last byte; None for the end of the file."""
+    """Position after the last byte; None for the end of the file."""
     packets: int = 0
     """Number of packets before it."""
     preamble: tuple[Span, ...] = ()
-    """Records before it that its decoding needs, in file order: headers, sections, interfaces, and the last packet."""
+    """Earlier records that decoding it requires, in file order: headers, sections, interfaces, and the last packet."""
     counts: tuple[AnomalyCount, ...] = ()
     """Anomalies of the packets before it, for the last portion, which sums up the file."""
 
     @property
     def is_complete_file(self) -> bool:
-        """Return True when it covers the file."""
+        """Return True when it covers the whole file."""
         return self.start == 0 and self.end is None
 
     def seek(self, stream: Any) -> bytes:
@@ -71,8 +71,8 @@ class _IndivisibleError(Exception):
 def divide(path: str, file: int, size: int) -> list[Portion]:
     """Divide a file into portions of at most about `size` bytes.
 
-    A file that is smaller, compressed, damaged, no capture, or has too much else than packets is one portion. Dependencies that only
-    decoding shows, such as IP fragments, are reported by `BlockReader.has_dependencies`.
+    A file remains one portion if it is smaller, compressed, damaged or not a capture, or has too much besides packets. Dependencies that
+    only decoding shows, such as IP fragments, are reported by `BlockReader.has_dependencies`.
     """
     try:
         with Path(path).open("rb", buffering=0) as stream:
@@ -82,7 +82,7 @@ def divide(path: str, file: int, size: int) -> list[Portion]:
 
 
 def portions(path: str, file: int, size: int) -> Iterator[Portion]:
-    """Give the portions of a file one by one, as its records are walked; none of one that `divide` leaves whole for what it is."""
+    """Yield the portions of a file as its records are walked, but none of a file that `divide` leaves whole because of its content."""
     try:
         with Path(path).open("rb", buffering=0) as stream:
             yield from _portions(stream, file, size)
@@ -139,7 +139,7 @@ def _records_of_pcap(stream: BinaryIO, head: bytes) -> Iterator[tuple[int, int, 
             if data.startswith(pcap.STARTS, at):
                 behind = at + len(head)
                 if behind > len(data) and at:
-                    break  # with the next read it is whole
+                    break  # complete with the next read
                 if not (data.startswith(joined, at) and data.startswith(link, behind - 4)):
                     raise _IndivisibleError
                 at = behind

@@ -30,11 +30,11 @@ Opener = Callable[[str], AbstractContextManager["ByteStream"]]
 """Function that opens a path; raises OSError."""
 
 SHORT_READ_BYTES, SHORT_FLOWS = 256 << 10, 32
-"""Least size of a read behind a block in which so many flows, and most of all, begin or end: a connection that lies in two blocks costs
-several times as much as one that lies in one. 512 KiB would save a sixth more, and take 2 MiB."""
+"""Minimum size of a read after a block in which more than SHORT_FLOWS flows, and most of all, begin or end: a connection split over two
+blocks costs several times as much as one within a block. 512 KiB would save another sixth, and take 2 MiB."""
 
 READ_LARGE_FACTOR = 5
-"""Factor on the sizes of blocks with few frames: most of the work per block is saved, and memory grows by 7 MiB."""
+"""Factor on the size of blocks with few frames: it saves most of the work per block; memory grows by 7 MiB."""
 
 _MAGIC_BYTES = 4
 
@@ -57,8 +57,8 @@ def open_local(path: str) -> AbstractContextManager[ByteStream]:
 class BlockReader:
     """Iterator over the blocks of one input.
 
-    Bad input never raises: it becomes findings in the last block, which always comes. Every read may be short, so that packets of a pipe
-    are decoded as they arrive; only a portion needs to seek.
+    Bad input never raises an exception: it becomes findings in the last block, which always comes. Any read may be short, so that packets
+    of a pipe are decoded as they arrive; only a portion needs to seek.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class BlockReader:
     ) -> None:
         """Prepare to read a path, "-" for standard input, or a stream of bytes, which the caller closes; iteration opens the input.
 
-        One read has `read_bytes`; by default it adapts to the size of the packets and the number of flows. With `records`, blocks keep
-        the packets as stored in the file; with `by_interface`, flow keys have the interface, where it is known (`flow.source_of_key`).
+        One read has `read_bytes`; by default, the size adapts to the size of the packets and the number of flows. With `records`, blocks
+        keep the packets as stored in the file; with `by_interface`, flow keys have the interface, if it is known (`flow.source_of_key`).
         """
         self._source = source
         self._file = file
@@ -88,11 +88,12 @@ class BlockReader:
         self._decoder: Decoder | None = None
         self._head = b""  # less than a magic number
         self.few_frames = False
-        """The user found few frames in the latest block: the next one may be larger."""
+        """Set by the consumer when the latest block had few frames: the next one may be larger."""
         self.in_columns = False
-        """The user keeps frames in columns: more of the heap is kept, whose pages would go back to the kernel between blocks."""
+        """Set by a consumer that keeps frames in columns: more of the heap is kept, whose pages would otherwise go back to the kernel
+        between blocks."""
         self.looks_like = ""
-        """Apparent type of an input that is no capture; "" when it began like one."""
+        """Apparent type of an input that is not a capture; "" if it began like one."""
         self._iterator: Generator[Block, None, None] = self._blocks()
 
     @property
@@ -149,7 +150,7 @@ class BlockReader:
             with self._open() as stream:
                 for chunk in self._input(stream):
                     if (block := self._feed(chunk)) is not None and block.packets:
-                        flows = len(block.flows)  # who takes the block may leave out some
+                        flows = len(block.flows)  # the consumer of the block may remove some
                         yield block
                         if self._adapts:
                             packets = max(READ_BLOCK_PACKETS, flows * READ_BLOCK_FLOW_PACKETS)
@@ -235,5 +236,5 @@ class BlockReader:
         return CAPTURE_CODES[code].at(text, evidence, file=self._file)
 
     def _only_block(self, code: str, text: str) -> Block:
-        """Return the only block of an input that is no capture."""
+        """Return the only block of an input that is not a capture."""
         return Block(self._file, {}, set(), [self._finding(code, text)], 0, 1, 0, 0, self._progress.bytes_read)

@@ -1,4 +1,4 @@
-"""Live captures in steps, of which any process makes the same blocks."""
+"""Live captures in steps, from which any process makes the same blocks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class LiveStep(msgspec.Struct):
     bytes_read: int = 0
     """Bytes of packets so far."""
     skipped: int = 0
-    """Number of packets left out before these."""
+    """Number of packets skipped before these."""
     present: int = 0
-    """The present time, ns since the epoch, in a step without packets; else 0."""
+    """Present time in a step without packets, ns since the epoch; otherwise 0."""
     findings: list[Finding] = []
     secrets: bytes = b""
     """New lines of TLS key logs."""

@@ -32,9 +32,9 @@ class Setting(NamedTuple):
     folder: Path
     """Folder of the file, to which the paths in it are relative."""
     local: bool
-    """True for the file of the working directory, whoever wrote it."""
+    """True for the file of the working directory, which anyone may have written."""
     own: bool
-    """True for a value in the section of the command."""
+    """True for a value in the command's own section."""
 
 
 class ConfigFile(NamedTuple):
@@ -45,11 +45,11 @@ class ConfigFile(NamedTuple):
     local: bool
 
     def profiles(self) -> Mapping[str, Any]:
-        """Return the sections of the profiles by name. Raises UsageError when they are none."""
+        """Return the sections of the profiles by name. Raises UsageError if they are not sections."""
         return _section(self, self.content.get(PROFILE, {}), PROFILE)
 
     def check_profiles(self) -> None:
-        """Raise UsageError for a profile that is none: its settings would be read by no command."""
+        """Raise UsageError for a profile that is not a section: no command would read its settings."""
         if isinstance(self.content.get(PROFILE), str):
             raise UsageError(f"{printable(str(self.path))}: no profile is chosen in a file: give --profile, or set PULSARSCOPE_PROFILE")
         for name, section in self.profiles().items():
@@ -77,14 +77,14 @@ def read_config_file(path: Path, *, local: bool) -> ConfigFile:
 
 
 _SECTION_LIKENESS = 0.85
-"""Likeness to a command above which the name of a section is a slip of the pen, and no option with names and values."""
+"""Similarity to a command above which a section name is taken for a misspelling, not for an option with names and values."""
 
 
 def settings(files: Sequence[ConfigFile], command: str, commands: Collection[str], profile: str | None) -> dict[str, Setting]:
-    """Return the defaults of a command's options by name, as they are written.
+    """Return the defaults of a command's options by name, as written.
 
-    A profile wins over what stands outside of it, the file of the working directory over the user's, the section of the command over the
-    part for all commands. Raises UsageError for an unknown profile, and for a section that is none.
+    A profile takes precedence over settings outside of it, the file of the working directory over the user's, and the section of the
+    command over settings for all commands. Raises UsageError for an unknown profile, and for an invalid section.
     """
     found: dict[str, Setting] = {}
     for file in files:
@@ -104,7 +104,7 @@ def settings(files: Sequence[ConfigFile], command: str, commands: Collection[str
 
 
 def _of_section(file: ConfigFile, section: Mapping[str, Any], name: str, command: str, commands: Collection[str]) -> dict[str, Setting]:
-    """Return what a section says for all commands, under what it says for this one."""
+    """Return a section's settings for all commands, overridden by those for this command."""
     own_name = f"{name}.{command}".lstrip(".")
     own = _section(file, section.get(command, {}), own_name)
     general = {key: value for key, value in section.items() if key not in commands and (name or key != PROFILE)}

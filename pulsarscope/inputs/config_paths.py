@@ -11,13 +11,13 @@ CONFIG = "PULSARSCOPE_CONFIG"
 """Environment variable: the only configuration file to read, or `off` for none."""
 
 PROFILE = "PULSARSCOPE_PROFILE"
-"""Environment variable: the profile of the configuration to take defaults from."""
+"""Environment variable: the profile of the configuration that provides defaults."""
 
 LOCAL_NAME = ".pulsarscope.toml"
 
 
 def config_paths(environment: Mapping[str, str]) -> list[tuple[Path, bool]]:
-    """Return the places of configuration files, that of the user before that of the working directory, for which True stands."""
+    """Return the places of configuration files, each with True if it is in the working directory; the user's file comes first."""
     chosen = environment.get(CONFIG)
     if chosen is not None:
         return [] if chosen in {"", "off"} else [(Path(chosen), False)]
@@ -31,5 +31,5 @@ def config_paths(environment: Mapping[str, str]) -> list[tuple[Path, bool]]:
 
 
 def existing_paths(environment: Mapping[str, str]) -> list[tuple[Path, bool]]:
-    """Return the places where a file is; the one that the environment names always counts."""
+    """Return the places that have a file; the one that the environment names is always included."""
     return [(path, local) for path, local in config_paths(environment) if environment.get(CONFIG) or os.path.lexists(path)]

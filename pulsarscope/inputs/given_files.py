@@ -1,4 +1,4 @@
-"""Files that the user brings for what is not on the wire: schemas, and names for what has only a number there."""
+"""Files that the user provides for what is not on the wire: schemas, and names where the wire has only numbers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Schema = TypeVar("Schema")
 Given = TypeVar("Given")
 
 ReadSchema = Callable[[str, str, "bytes | None", str], Schema]
-"""Reader of one protocol's schemas: pattern of topics, name of the file, its content, name of a type in it → schema. Raises ValueError."""
+"""Reader of one protocol's schemas: topic pattern, file name, content, name of a type in it → schema. Raises ValueError."""
 
 
 def given_schemas(given: Iterable[tuple[str, str]], schema_readers: Callable[[], Sequence[ReadSchema[Schema]]]) -> tuple[Schema, ...]:
-    """Read the user's schemas: pairs of a pattern of topics and a file. Raises UsageError when one cannot be read, or holds none.
+    """Read the user's schemas: pairs of a topic pattern and a file. Raises UsageError when a file cannot be read, or holds no schema.
 
-    A file may be the name of a primitive type, or name a message behind a #.
+    Instead of a file, the name of a primitive type may be given; a message in the file may be named after a #.
     """
     pairs = tuple(given)
     readers = schema_readers() if pairs else ()
@@ -45,11 +45,11 @@ def _given_schema(readers: Sequence[ReadSchema[Schema]], topics: str, file: str)
 
 
 ReadNames = Callable[[bytes, str], Mapping[str, str]]
-"""Reader of one protocol's names: content of a file, name for what it does not name → names. Raises ValueError."""
+"""Reader of one protocol's names: content of a file, name for what the file does not name → names. Raises ValueError."""
 
 
 def given_names(files: Iterable[str], names_readers: Callable[[], Sequence[ReadNames]]) -> dict[str, str]:
-    """Read the user's files, of which later ones count. Raises UsageError when one cannot be read, or has no names."""
+    """Read the user's files; later ones take precedence. Raises UsageError when one cannot be read, or has no names."""
     paths = tuple(files)
     readers = names_readers() if paths else ()
     names: dict[str, str] = {}
@@ -67,7 +67,7 @@ def given_names(files: Iterable[str], names_readers: Callable[[], Sequence[ReadN
 
 
 def first_of(readers: Sequence[Callable[..., Given]], *arguments: Any) -> Given:
-    """Read what the first protocol knows that knows it. Raises ValueError, that of the first protocol, when none does."""
+    """Return the result of the first reader that accepts the arguments. Raises the ValueError of the first reader if none does."""
     read, *others = readers
     try:
         return read(*arguments)
@@ -79,7 +79,7 @@ def first_of(readers: Sequence[Callable[..., Given]], *arguments: Any) -> Given:
 
 
 def read_start(path: str, description: str, size: int) -> bytes:
-    """Return up to so many bytes of a file, which may be a pipe. Raises UsageError, with the description, when it cannot be read."""
+    """Return up to `size` bytes of a file, which may be a pipe. Raises UsageError, with the description, when it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             return file.read(size)

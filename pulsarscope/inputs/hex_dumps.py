@@ -1,4 +1,4 @@
-"""Hex dumps of what two sides of a connection said: of Wireshark (Follow TCP Stream), xxd, hexdump, od, Netty's logs, or plain digits."""
+"""Hex dumps of both sides of a connection: from Wireshark (Follow TCP Stream), xxd, hexdump, od, Netty's logs, or plain digits."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from pulsarscope.model.command_limits import RAW_INPUT_MAX_BYTES
 from pulsarscope.model.errors import UsageError
 
 BYTES_PER_LINE = 16
-"""Bytes of a full line where the offset of the next one does not show it."""
+"""Bytes of a full line if the offset of the next one does not show it."""
 
 OTHER_SIDE_INDENT = 4
-"""Spaces before a line of the other side, as Wireshark writes it."""
+"""Indentation of the other side's lines, as Wireshark writes them."""
 
 _LINE = re.compile(r"(?P<indent>[ \t]*)(?:\| *)?(?:0[xX])?(?P<offset>[0-9A-Fa-f]{4,16})(?P<mark>[:|]?)[ \t]+(?P<bytes>[0-9A-Fa-f]{2}.*)")
 _DIGITS = re.compile(r"[0-9A-Fa-f\s]*")
 _SPOKEN = re.compile(r"\b(read|write): ", re.IGNORECASE)
-"""The words of Netty's logs before a dump."""
+"""Words that Netty's logs write before a dump."""
 
 
 class Turn(NamedTuple):
-    """Bytes of one side; the side that speaks first is the client."""
+    """Bytes of one side; the side that sends first is the client."""
 
     from_client: bool
     data: bytes
 
 
 def turns_in(text: str) -> list[Turn]:
-    """Return what a dump says, in its order; nothing when it is no dump. Raises UsageError for one that says too much."""
+    """Return the turns in a dump, in order; empty when the text is not a dump. Raises UsageError when repeated lines exceed the bound."""
     first = next(filter(None, map(_LINE.fullmatch, text.splitlines())), None)
     if _DIGITS.fullmatch(text) and (first is None or int(first["offset"], 16)):
         digits = "".join(text.split())
@@ -76,7 +76,7 @@ def _turns(lines: Iterable[str]) -> Iterator[tuple[str, bytes]]:
 
 
 def _bytes_of(match: re.Match[str]) -> bytes:
-    """Return the bytes of a line, without the characters beside them."""
+    """Return the bytes of a line, without the characters next to them."""
     text = match["bytes"].partition("|")[0]
     text = re.split(r" {2,}" if match["mark"] == ":" else r" {3,}|\t", text)[0]
     out = bytearray()

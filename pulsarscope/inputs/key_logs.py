@@ -31,18 +31,18 @@ _SESSION_INDEX = len(_LABELS)
 
 
 class Secrets:
-    """Secrets by client random or session id; of several for one key the first is kept."""
+    """Secrets by client random or session id; the first of several with the same key is kept."""
 
     __slots__ = ("_bases", "_secrets", "dropped", "lines")
 
     def __init__(self, base: Secrets | None = None) -> None:
-        """Initialize an empty store, with the secrets of `base` before its own."""
+        """Create an empty store, with the secrets of `base` taking precedence over its own."""
         self._bases: tuple[Secrets, ...] = () if base is None else (*base._bases, base)  # noqa: SLF001 - of the same kind
         self._secrets: dict[bytes, tuple[Position, bytes]] = {}
         self.dropped = 0
-        """Number of secrets dropped above the bound."""
+        """Number of secrets dropped because of the bound."""
         self.lines = 0
-        """Number of lines with a secret of TLS, of those that were known, too."""
+        """Number of lines with a TLS secret, including known ones."""
 
     def __bool__(self) -> bool:
         return bool(self._secrets) or any(self._bases)
@@ -81,11 +81,11 @@ class Secrets:
                 self.dropped += 1
 
     def find(self, label: str, client_random: bytes, place: Position) -> bytes | None:
-        """Return the secret of a connection with this label of key logs, None when it is not known at a place in the capture."""
+        """Return a connection's secret for this key log label, None when it is unknown at this place in the capture."""
         return self._find(bytes((_LABELS[label.encode()],)) + client_random, place)
 
     def find_session(self, session_id: bytes, place: Position) -> bytes | None:
-        """Return the master secret of a TLS 1.2 session, None when it is not known at position `place`."""
+        """Return the master secret of a TLS 1.2 session, None when it is unknown at position `place`."""
         return self._find(bytes((_SESSION_INDEX,)) + session_id, place) if session_id else None
 
     def _find(self, key: bytes, place: Position) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The key under which names are masked, or have pseudonyms."""
+"""The key under which names are masked or replaced by pseudonyms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEAST_KEY_BYTES = 16
 
 
 def mask_key(option: str, file: str | None) -> bytes:
-    """Return the bytes of the file that an option names, random ones for None. Raises UsageError."""
+    """Return the content of the key file that an option names, or random bytes without a file. Raises UsageError."""
     if file is None:
         return os.urandom(LEAST_KEY_BYTES)
     try:
@@ -22,7 +22,7 @@ def mask_key(option: str, file: str | None) -> bytes:
 
 
 def long_enough(key: bytes, place: str) -> bytes:
-    """Return a key. Raises UsageError when it is too short, with the place where it is given."""
+    """Return a key. Raises UsageError, with the place where it is given, when it is too short."""
     if len(key) < LEAST_KEY_BYTES:
         raise UsageError(f"the key in {place} is too short: give at least {LEAST_KEY_BYTES} bytes")
     return key

@@ -1,4 +1,4 @@
-"""Files with secrets of the user: private keys for end-to-end encrypted payloads (RSA in PEM, PKCS#1 or PKCS#8, or DER), passwords."""
+"""Files with the user's secrets: private keys for end-to-end encrypted payloads (RSA in PEM, PKCS#1 or PKCS#8, or DER), and passwords."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 PARSED_KEYS_MAX = 64
-"""Maximum number of parsed keys that are kept, for each decoder of a process asks for them and OpenSSL examines them for 50 ms."""
+"""Maximum number of parsed keys that are cached: each decoder of a process requests them, and OpenSSL examines each for 50 ms."""
 
 
 class KeyFile(msgspec.Struct, frozen=True):
@@ -27,12 +27,12 @@ class KeyFile(msgspec.Struct, frozen=True):
     content: bytes
 
     def __repr__(self) -> str:
-        """Return a representation without the key, which must not be printed by mistake."""
+        """Return a representation without the key, so that it is never printed by mistake."""
         return f"KeyFile({self.name!r})"
 
 
 def read_key_files(paths: Iterable[str], noun: str = "private key") -> tuple[KeyFile, ...]:
-    """Read the files, each once, so that they may be pipes. Raises UsageError when a file cannot be read, or is too large for a key."""
+    """Read the files, each only once, since they may be pipes. Raises UsageError when a file cannot be read, or is too large for a key."""
     files = []
     for path in map(str, paths):
         content = read_start(path, f"the {noun} {path}", PRIVATE_KEY_MAX_BYTES + 1)
@@ -43,7 +43,7 @@ def read_key_files(paths: Iterable[str], noun: str = "private key") -> tuple[Key
 
 
 def passwords(files: Iterable[KeyFile]) -> tuple[bytes, ...]:
-    """Return the passwords in the files, each without the end of its line."""
+    """Return the passwords in the files, each without its line ending."""
     return tuple(file.content.removesuffix(b"\n").removesuffix(b"\r") for file in files)
 
 

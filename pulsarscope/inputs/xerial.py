@@ -1,18 +1,18 @@
-"""The framing of snappy-java's SnappyOutputStream (xerial): a head, then blocks, each behind its size."""
+"""The framing of snappy-java's SnappyOutputStream (xerial): a header, then blocks, each preceded by its size."""
 
 from __future__ import annotations
 
 MAGIC = b"\x82SNAPPY\x00"
-"""First bytes; two versions follow, then blocks."""
+"""First bytes; two version numbers follow, then blocks."""
 
 BLOCKS_AT = len(MAGIC) + 8
 SIZE_BYTES = 4
 BLOCK_BYTES = 32_768
-"""Bytes of a block, by default."""
+"""Default size of a block, bytes."""
 
 
 def decompress_xerial(data: bytes, bound: int) -> tuple[bytes | None, str | None]:
-    """Decompress blocks of Snappy; what there is before damage, None when it is more than the bound; and the damage in words."""
+    """Decompress blocks of Snappy; return the output before any damage, or None if it exceeds the bound; and the damage in words."""
     import cramjam  # noqa: PLC0415 - heavy, only when something is compressed
 
     output = bytearray()
@@ -38,7 +38,7 @@ def decompress_xerial(data: bytes, bound: int) -> tuple[bytes | None, str | None
 
 
 def compress_xerial(data: bytes, head: bytes) -> bytes:
-    """Compress to blocks of Snappy, as SnappyOutputStream does, behind the versions of what begins with `head`."""
+    """Compress to Snappy blocks, as SnappyOutputStream does; the file header is taken from `head`."""
     import cramjam  # noqa: PLC0415 - as above
 
     blocks = [bytes(cramjam.snappy.compress_raw(data[at : at + BLOCK_BYTES])) for at in range(0, len(data), BLOCK_BYTES)]

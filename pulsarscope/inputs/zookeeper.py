@@ -7,7 +7,7 @@ Text is read line by line; the formats of several tools may be mixed:
     [zk: host:2181(CONNECTED) 1] get /path        a session of zkCli.sh, the value in the line below
       data = dmFsdWU=                 below a path: SnapshotFormatter of ZooKeeper 3.6 and later, with -d
 
-JSON is an object of values by path, or objects with `path` and `value` (or `data`), in a list or one a line.
+JSON is an object of values by path, or objects with `path` and `value` (or `data`), in a list or one per line.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from pulsarscope.model.limits import READ_BLOCK_MAX_BYTES, REGISTRY_MAX_BYTES
 from pulsarscope.model.text import STANDARD_INPUT, input_name
 
 TEXT_PROBE_BYTES = 1024
-"""Bytes at the head of a file among which a NUL shows that it is no text."""
+"""Bytes at the start of a file in which a NUL shows that it is not text."""
 
 _GET = re.compile(r"(?:\[zk: [^\]]*\] )?get (?:-s )?(/\S*)\s*")
 _PROMPT = re.compile(r"\[zk: [^\]]*\]")
 _PROMPT_BYTES = re.compile(_PROMPT.pattern.encode())
 _SNAPSHOT_NAME, _LOG_NAME = re.compile(r"snapshot\.([0-9a-f]{1,16})\b"), re.compile(r"log\.([0-9a-f]{1,16})\b")
 _WRAP = re.compile(rb" \r(?!\n)")
-"""Between the last column of a terminal and the first one of its next line, in a recording of zkCli."""
+"""Wrap from the last column of a terminal to the first column of its next line, in a recording of zkCli."""
 
 _NARROWEST_TERMINAL = 60
-"""Columns: a shorter line does not go on in the next one."""
+"""Columns: a shorter line is not wrapped."""
 _NODE = re.compile(r"(/[^\t]*)\t(.*)|(/\S*)(?:\s+=)?\s+(.*)|(/\S*)")
 _STATISTIC = re.compile(r"(?:[cmp]Zxid|[cm]time|cversion|dataVersion|aclVersion|ephemeralOwner|dataLength|numChildren) ?= ?")
 _REFUSED = re.compile(r"(?:Node does not exist|Authentication is not valid|Insufficient permission) ?: (/\S*)")
-"""Answers of zkCli about a node that it does not show."""
+"""Responses of zkCli for a node that it does not show."""
 
 _DATA = re.compile(r"data =\s*(.*)")
 _CHATTER = re.compile(
@@ -68,7 +68,7 @@ class Node(NamedTuple):
 
 
 class DumpNote(NamedTuple):
-    """Anomaly of a node or of the dump."""
+    """Anomaly of a node or of the whole dump."""
 
     place: str
     path: str
@@ -83,11 +83,11 @@ class Decompression(Protocol):
 
 
 Decompress = Callable[[Iterator[bytes]], tuple[Iterator[bytes], Decompression]]
-"""Undoes the compression of one file, and says what is damaged."""
+"""Function that decompresses one file, and reports damage."""
 
 
 def read_dump(paths: Sequence[str], decompress: Decompress) -> Dump:
-    """Read a dump from files, folders of a server or, for "-", standard input, one upon the other; logs last, in their order.
+    """Read one dump from files, server folders or, for "-", standard input; later files add to earlier ones; logs come last, in order.
 
     Raises CaptureError when one cannot be read or is too large, or none has nodes.
     """
@@ -158,18 +158,18 @@ class Dump:
         """Parse a dump; no input raises an exception."""
         self.notes: list[DumpNote] = []
         self.damaged = False
-        """True when the dump ends early; `notes` has the place."""
+        """True when the dump ends early; `notes` gives the place."""
         self._nodes: dict[str, Node] = {}
         self._owners: dict[str, int] = {}
-        """Sessions by the paths that go with them."""
+        """Sessions by the paths of their ephemeral nodes."""
         self._owned: dict[int, set[str]] = {}
         """Paths by session."""
         self._prefix = ""
-        """Name of the file, before all places in it."""
+        """Name of the file, put before all places in it."""
         self.add(data)
 
     def add(self, data: bytes, prefix: str = "", *, after: int = -1) -> None:
-        """Parse one more file; `after`: the transaction that the snapshot before it holds."""
+        """Parse one more file; `after` is the last transaction that the preceding snapshot includes."""
         self._prefix = prefix
         if data.startswith(XERIAL_MAGIC):
             unpacked, damage = decompress_xerial(data, REGISTRY_MAX_BYTES)
@@ -189,7 +189,7 @@ class Dump:
 
     @property
     def nodes(self) -> list[Node]:
-        """Return the nodes in order; of duplicates the last one with a value counts."""
+        """Return the nodes in order; the last duplicate with a value counts."""
         return list(self._nodes.values())
 
     def _store(self, nodes: Iterator[Node]) -> None:
@@ -267,7 +267,7 @@ class Dump:
     # ---- files of the server
 
     def _server_file(self, changes: Iterator[Change], after: int) -> None:
-        """Apply the changes with a later transaction id than `after`."""
+        """Apply the changes with a transaction id above `after`."""
         try:
             for change in changes:
                 if change.zxid > after:
@@ -302,7 +302,7 @@ def _as_text(value: Any) -> str:
 
 
 def _lines(data: bytes) -> Iterator[tuple[str, str]]:
-    """Yield each line with its place; the path of a get that a terminal has wrapped is one line."""
+    """Yield each line with its place; a `get` whose path a terminal has wrapped is one line."""
     lines = [line.decode("utf-8", "backslashreplace") for line in _WRAP.sub(b"", data).splitlines()]
     number = 0
     while number < len(lines):
@@ -319,7 +319,7 @@ def _lines(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _goes_on(line: str, following: Sequence[str]) -> bool:
-    """Return True when the next line is the rest of a path: a value, or what zkCli answers, comes only behind it."""
+    """Return True when the next line is the rest of a path: a value, or a response of zkCli, comes only after it."""
     if len(following) < 2:
         return False
     rest, answer = following

@@ -1,4 +1,4 @@
-"""Files that a server of ZooKeeper keeps: snapshots (FileSnap.serialize) and logs of transactions (FileTxnLog)."""
+"""Files of a ZooKeeper server: snapshots (FileSnap.serialize) and transaction logs (FileTxnLog)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VERSION = 2
 _BYTE, _INT, _LONG = Struct(">b"), Struct(">i"), Struct(">q")
 
 _BEFORE_OWNER_BYTES = 8 + 4 * 8 + 3 * 4
-"""Fields behind the value of a node: number of the access list, then of StatPersisted times and versions; owner and pzxid follow."""
+"""Size of the fields after the value of a node: access list number, then times and versions of StatPersisted; owner and pzxid follow."""
 
 _END_OF_RECORD = b"B"
 
@@ -31,14 +31,14 @@ class Change(NamedTuple):
     path: str
     """Empty for the end of a session."""
     value: str | None
-    """Text of the node, None when it is gone."""
+    """Text of the node, None when it was deleted."""
     owner: int | None = None
-    """Session with which the node goes; 0: it stays without; None: as before."""
+    """Session whose end deletes the node; 0 if it is not ephemeral; None if unchanged."""
     zxid: int = 0
 
 
 class DamageError(Exception):
-    """Raised where a file cannot be read on, with the place and the reason."""
+    """Raised where a file cannot be read any further, with the place and the reason."""
 
     def __init__(self, place: str, text: str) -> None:
         super().__init__(text)
@@ -67,7 +67,7 @@ class _Cursor:
         self.position += size
 
     def expect(self, end: bytes) -> None:
-        """Skip the end of a record; an empty one is never there."""
+        """Skip the marker at the end of a record; an empty marker is never present."""
         if not end or not self._data.startswith(end, self.position):
             raise _CutError
         self.position += len(end)
@@ -103,7 +103,7 @@ class _Cursor:
 
 
 def read_snapshot(data: bytes) -> Iterator[Change]:
-    """Parse header, sessions, access lists, then nodes in any order up to the path "/". Raises DamageError."""
+    """Parse header, sessions and access lists, then nodes in any order up to the path "/". Raises DamageError."""
     cursor = _Cursor(data, len(SNAPSHOT_MAGIC))
     try:
         _check_version(cursor, "snapshot")
@@ -128,7 +128,7 @@ def read_snapshot(data: bytes) -> Iterator[Change]:
 
 
 def read_log(data: bytes) -> Iterator[Change]:
-    """Parse a log: the changes in their order, up to the zeros that servers write ahead. Raises DamageError."""
+    """Parse the changes in a log, in order, up to the zeros that servers preallocate. Raises DamageError."""
     cursor = _Cursor(data, len(LOG_MAGIC))
     place = cursor.place
     try:

@@ -63,7 +63,7 @@ def is_zstd(head: bytes) -> bool:
 
 
 COMPRESSED_SUFFIXES = (".gz", ".zst", ".xz", ".bz2", ".lz4")
-"""Usual ends of the names of compressed files, for estimates and lists: files are recognised by content."""
+"""Usual suffixes of compressed files, for estimates and lists: files are recognised by content."""
 
 _STREAM_MAGICS = {"xz": XZ_MAGIC, "bzip2": BZIP2_MAGIC, "LZ4": LZ4_MAGIC}
 
@@ -159,7 +159,7 @@ class _Decompressor(Protocol):
 
 
 def _stream_maker(name: str) -> tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]:
-    """Return what makes a decompressor for one stream of a format, and its errors. Raises _CorruptError when Python lacks the format."""
+    """Return a maker of decompressors for single streams of a format, and their errors. Raises _CorruptError if Python lacks the format."""
     try:
         if name == "xz":
             import lzma  # noqa: PLC0415 - imported on use
@@ -176,9 +176,9 @@ def _stream_maker(name: str) -> tuple[Callable[[], _Decompressor], tuple[type[Ex
 
 
 def _streams(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Decompress the streams of a file one behind the other; zero bytes may stand between and after them, as xz pads.
+    """Decompress the consecutive streams of a file; zero bytes may stand between and after them, as xz pads.
 
-    Steps are small: an error takes the output of its step with it.
+    Steps are small, because an error discards the output of its step.
     """
     make, errors = _stream_maker(name)
     magic = _STREAM_MAGICS[name]
@@ -207,7 +207,7 @@ def _streams(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
 
 
 def _step(stream: _Decompressor, data: bytes, pieces: list[bytes], errors: tuple[type[Exception], ...]) -> Exception | None:
-    """Decompress up to a block into `pieces`, and return the error that ends it before."""
+    """Decompress up to a block into `pieces`; return the error that ends it early, if any."""
     size = 0
     try:
         while size < READ_BLOCK_BYTES and not stream.eof and (data or not stream.needs_input):

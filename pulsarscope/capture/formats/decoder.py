@@ -16,17 +16,18 @@ from pulsarscope.model.flow import with_source
 from pulsarscope.model.text import plural
 
 OTHERS_MAX, STRETCH_PACKETS = 16, 4
-"""Calls of the compiled reader within a block, each for fewer plain packets than the latter, after which it is asked no more."""
+"""Number of calls of the compiled reader within a block, each for fewer than STRETCH_PACKETS plain packets, after which the block is read
+without it."""
 
 Flows = dict[bytes, list[Segment]]
 
 
 class NotACaptureError(Exception):
-    """Raised within this room for input that is no capture; the message completes the sentence "FILE is …"."""
+    """Raised within this room for input that is not a capture; the message completes the sentence "FILE is …"."""
 
 
 class Decoder(ABC):
-    """Decoder of one capture file, fed in pieces of any size; their borders only determine those of the blocks."""
+    """Decoder of one capture file, fed in pieces of any size; piece boundaries determine only the boundaries of blocks."""
 
     def __init__(self, file: int, *, records: bool = False, by_interface: bool = False) -> None:
         """Decode `file` of the run's list. With `records`, packets are kept as stored.
@@ -38,7 +39,7 @@ class Decoder(ABC):
         self.first_time: int | None = None
         """Time of the first packet, ns."""
         self.stopped = False
-        """True after damage behind which nothing can be decoded."""
+        """True after damage beyond which nothing can be decoded."""
         self.recognised = False
         """True when a valid file header was read."""
         self._file = file
@@ -47,7 +48,7 @@ class Decoder(ABC):
         self._anomalies = AnomalyCounts(file)
         self._decapsulator = Decapsulator(self._anomalies)
         self._flows_by_interface: dict[str, tuple[Flows, set[bytes]]] | None = {} if by_interface else None
-        """Flows of the current block, and those of them with control flags, by the interface to append to their keys."""
+        """Flows of the current block, and those with control flags, by the interface to append to their keys."""
         self.packets = 0
         """Number of the last packet so far."""
         self.last_time = 0
@@ -62,7 +63,7 @@ class Decoder(ABC):
 
     @abstractmethod
     def _walk(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
-        """Read complete records from `position` on; return the position behind them."""
+        """Read complete records from `position` on; return the position after them."""
 
     @abstractmethod
     def _end(self, rest: int) -> list[Finding]:
@@ -75,7 +76,7 @@ class Decoder(ABC):
         first_packet = self.packets + 1
         self._ordered = True
         position = 0
-        # Only the record cut by the border of two chunks is copied; all others are read in place.
+        # Only the record cut by the boundary of two chunks is copied; all others are read in place.
         while self._buffered and position < len(chunk) and not self.stopped:
             piece = chunk[position : position + self._bytes_needed - self._buffered] if self._bytes_needed else chunk[position:]
             position += len(piece)
@@ -105,7 +106,8 @@ class Decoder(ABC):
     def resume(self, preamble: bytes, offset: int, packets: int, counts: Iterable[AnomalyCount]) -> None:
         """Continue at a later offset in the file, between two packets. Raises NotACaptureError.
 
-        `preamble` has the headers, sections and interfaces that apply there, and the packet before it; `counts` the anomalies before it.
+        `preamble` holds the headers, sections and interfaces that apply there, and the packet before it; `counts` holds the anomalies
+        before it.
         """
         self.feed(preamble, 0)
         self._anomalies.resume(counts)
@@ -126,14 +128,14 @@ class Decoder(ABC):
         )
 
     def skip(self, packets: int) -> None:
-        """Leave out a number of packets; those that follow keep their numbers in the capture."""
+        """Skip packets that are left out; those that follow keep their numbers in the capture."""
         self.packets += packets
         self._skipped = self._skipped or packets > 0
 
     def finish(self, bytes_read: int, damage: Finding | None = None, *, continues: bool = False) -> Block:
         """Return the last block, which has no packets but the findings that sum up the file. Raises NotACaptureError within its header.
 
-        `damage` replaces the finding on an unfinished record. When the file `continues` behind this portion, only damage is reported.
+        `damage` replaces the finding on an unfinished record. If the file `continues` after this portion, only damage is reported.
         """
         ending = self._end(self._buffered)
         self._decapsulator.end()
@@ -209,7 +211,7 @@ class Decoder(ABC):
         self._anomalies.add("time-backwards", number, time, amount=previous - time)
 
     def _note_damage(self, text: str, position: int) -> None:
-        """Report damage at a position in the buffered bytes: the first as a finding, later ones in its count."""
+        """Report damage at a position in the buffered bytes: the first place as a finding, later ones in its count."""
         if self._damage is not None:
             self._damage.evidence["places"] += 1
             return

@@ -23,7 +23,7 @@ class Interface:
     """Interface Description Block."""
 
     def __init__(self, description: bytes, byte_order: str, number: int) -> None:
-        """Parse an Interface Description Block of at least its eight fixed bytes, the interface of this number in its section."""
+        """Parse an Interface Description Block of at least its eight fixed bytes; `number` is that of the interface in its section."""
         self.link_type: int
         self.snaplen: int
         self.link_type, self.snaplen = Struct(byte_order + "HxxI").unpack_from(description)
@@ -45,24 +45,24 @@ class Interface:
         self._ticks_per_second: int = (2 if resolution & 0x80 else 10) ** power
         quotient, remainder = divmod(SECOND, self._ticks_per_second)
         self.unit = 0 if remainder else quotient
-        """Nanoseconds per tick; 0 when that is not an integer."""
+        """Nanoseconds per tick; 0 if not an integer."""
         self.layout = layout_of(self.link_type) or NO_LAYOUT
         self.bound = -1
-        """Longest packet for the hot loop, bytes; -1 for none."""
+        """Longest packet for the hot loop, bytes; -1 if none takes it."""
         if layout_of(self.link_type) is not None:
             self.bound = min(self.snaplen or PACKET_MAX_BYTES, PACKET_MAX_BYTES)
 
     def time(self, ticks: int) -> int:
-        """Convert a time stamp to ns since the epoch, clamped to 64 bits."""
+        """Convert a timestamp to ns since the epoch, clamped to 64 bits."""
         return min(max(ticks * SECOND // self._ticks_per_second + self._offset, TIME_MIN), TIME_MAX)
 
     def is_linear(self, high: int) -> bool:
-        """Return True when all 2^32 time stamps with this upper half are `time(high << 32) + unit * low`."""
+        """Return True when all 2^32 timestamps with this upper half are `time(high << 32) + unit * low`."""
         first = (high << 32) * self.unit + self._offset
         return self.unit != 0 and first >= TIME_MIN and first + 0xFFFF_FFFF * self.unit <= TIME_MAX
 
     def in_range(self, ticks: int) -> bool:
-        """Return True when `time` does not clamp the time stamp."""
+        """Return True when `time` does not clamp the timestamp."""
         return TIME_MIN <= ticks * SECOND // self._ticks_per_second + self._offset <= TIME_MAX
 
     def read_statistics(self, statistics: bytes, byte_order: str) -> None:
@@ -76,7 +76,7 @@ class Interface:
 
 
 def options(body: bytes, start: int, byte_order: str) -> Iterator[tuple[int, bytes]]:
-    """Yield code and value of the complete options of a block, up to opt_endofopt (section 3.5), PCAPNG_OPTIONS_MAX at most."""
+    """Yield code and value of the complete options of a block, up to opt_endofopt (section 3.5), at most PCAPNG_OPTIONS_MAX."""
     header = Struct(byte_order + "HH")
     for _ in range(PCAPNG_OPTIONS_MAX):
         if start + 4 > len(body):

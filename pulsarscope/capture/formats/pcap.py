@@ -41,7 +41,7 @@ MAGICS: Mapping[bytes, tuple[str, int, int]] = {
 """Byte order, nanoseconds per unit of the fraction, and bytes of a record header, by the first four bytes of the file."""
 
 STARTS = tuple(magic + Struct(byte_order + "HH").pack(2, 4) for magic, (byte_order, *_) in MAGICS.items())
-"""First bytes of a file, by which another one is known behind `cat`: no packet has such a time before 2055."""
+"""First bytes by which another file is recognised after `cat` of several: no packet has such a time before 2055."""
 
 
 class PcapDecoder(Decoder):
@@ -93,7 +93,7 @@ class PcapDecoder(Decoder):
         return position
 
     def _walk_compiled(self, walk: Any, layout: Layout, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
-        """Read plain packets by the compiled reader, all others here, until few are plain; return the position that is reached."""
+        """Read plain packets with the compiled reader and others here, until few are plain; return the position reached."""
         records = self._record_bytes, self._byte_order == ">", self._unit
         link = layout.link_bytes, layout.marker_at, layout.marker_bytes, min(self._snaplen, PACKET_MAX_BYTES)
         others = 0
@@ -115,7 +115,7 @@ class PcapDecoder(Decoder):
         return position
 
     def _walk_records(self, layout: Layout | None, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
-        """Read complete records from a position on; return the one behind them. `layout`: that of plain packets, if there is one."""
+        """Read complete records from a position on; return the position after them. `layout` is that of plain packets, if any."""
         size = len(data)
         bound = -1 if layout is None else min(self._snaplen, PACKET_MAX_BYTES)
         link_bytes, minimum, marker, _, _, _, payload_starts, form = layout = layout or NO_LAYOUT
@@ -124,8 +124,8 @@ class PcapDecoder(Decoder):
         per_second = SECOND // unit
         mask, unfragmented_tcp, control_flags = UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, CONTROL_FLAGS
         while True:
-            # Hot loop over plain packets; any other packet leaves it and is decoded below. The end of the data is not checked because
-            # unpacking fails there, nor is the place of the payload when the shape gives it.
+            # Hot loop over plain packets; any other packet leaves it and is decoded below. The end of the data is not checked, because
+            # unpacking fails there; nor is the place of the payload, if the shape gives it.
             number, second, last_fraction = self.packets, self._second, self._last_fraction
             base = second * SECOND
             try:
@@ -171,7 +171,7 @@ class PcapDecoder(Decoder):
             position = behind
 
     def _walk_record(self, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
-        """Read a record, or several that are alike and have no bytes; return the position behind, the same without a whole one."""
+        """Read a record, or several identical ones without bytes; return the position after them, or the same position if incomplete."""
         size = self._record_bytes
         if len(data) - position < size:
             return position
@@ -194,7 +194,7 @@ class PcapDecoder(Decoder):
         return int(end + (alike - 1) * size)
 
     def _read_packet(self, packet: bytes, wire_bytes: int, number: int, time: int, alike: int, flows: Flows, control: set[bytes]) -> None:
-        """Decode any packet, the first of some that are alike and have no bytes."""
+        """Decode any packet; it stands for `alike` identical ones without bytes."""
         self._anomalies.packets_alike = alike
         if len(packet) > self._snaplen:
             self._anomalies.add("packet-length-odd", number, time, reason="captured-more-than-snaplen")
@@ -202,7 +202,7 @@ class PcapDecoder(Decoder):
         self._anomalies.packets_alike = 1
 
     def _stored(self, data: bytes, number: int, position: int, last: int, wanted: Wanted) -> Iterator[PacketRecord]:
-        """Make the wanted packets behind number `number`, up to the last, which were decoded from `position` on, as they are stored."""
+        """Make the wanted packets from `number + 1` to `last`, decoded from `position` on, as stored."""
         unpack_record, unit, header_bytes, interface = self._unpack_record, self._unit, self._record_bytes, self._interface
         for each in range(number + 1, last + 1):
             while data.startswith(self._start, position):
@@ -245,7 +245,7 @@ class PcapDecoder(Decoder):
 
 
 def _alike(data: bytes, position: int, size: int) -> int:
-    """Return how many times the bytes at a position stand one behind the other: of a crash's zeros, each 16 are a record."""
+    """Return how often the bytes at a position repeat: in the zeros left by a crash, every 16 are a record."""
     record = data[position : position + size]
     end = position + size
     for step in (record * 4096, record * 64, record):

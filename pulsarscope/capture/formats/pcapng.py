@@ -17,23 +17,23 @@ from pulsarscope.model.platform import load_native
 from pulsarscope.model.text import plural
 
 NAMING_PROGRAM = b"ptcpdump"
-"""Name in the section header of files with such comments: of the application, or in a comment that programs keep which write anew."""
+"""Name of the program whose comments name owners: in the section header, or in a comment that rewriting programs keep."""
 
 _COMMENT = 1
-"""Code of the option that is a comment (section 3.5 of the pcapng draft)."""
+"""Code of the comment option (section 3.5 of the pcapng draft)."""
 
 _COMMENTS_MAX_BYTES = 16 << 10
-"""Bytes of the comments of a packet that are read: a command line takes most of them."""
+"""Bytes of a packet's comments that are read: a command line takes most of them."""
 
 _CACHED = 1_024
-"""Different comments that are remembered, 16 MiB at most: a connection has one or two."""
+"""Different comments that are cached, 16 MiB at most: a connection has one or two."""
 
 NAME_MAX_CHARACTERS = 256
-"""Longest part of a name that is kept: a name of Kubernetes has 253 characters, a command of ptcpdump no more."""
+"""Longest part of a name that is kept: Kubernetes names have up to 253 characters, commands in ptcpdump no more."""
 
 
 def owner_in(body: bytes, start: int, byte_order: str) -> Owner | None:
-    """Return what the comments among the options of a packet, from `start` on, say of its owner; None when they say nothing."""
+    """Return the owner that the comments of a packet name, in its options from `start` on; None if they name none."""
     comments = [value for code, value in options(body, start, byte_order) if code == _COMMENT]
     return _owner(b"\n".join(comments)[:_COMMENTS_MAX_BYTES]) if comments else None
 
@@ -60,7 +60,7 @@ MAGIC = b"\n\r\r\n"
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
 BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 _SECRETS_ENTRY_BYTES = 128
-"""Memory of a key log besides its text: a block may hold a single byte."""
+"""Memory of a key log in addition to its text: a block may hold a single byte."""
 
 _TLS_KEY_LOG = 0x544C534B  # "TLSK" (section 4.7)
 
@@ -84,7 +84,7 @@ class PcapngDecoder(Decoder):
         self._searching = False
         self._unreadable_section = False
         self._has_owners = False
-        """Packets of the section may have comments that name their owners."""
+        """True when packets of the section may have comments that name their owners."""
         self._set_byte_order("<")
 
     def _set_byte_order(self, byte_order: str) -> None:
@@ -189,7 +189,7 @@ class PcapngDecoder(Decoder):
         records.add(range(before + 1, last + 1), stored, description)
 
     def _clock(self, interface_id: int, high: int) -> tuple[int, int, int, Layout]:
-        """Return bound, unit, time of lower half 0 and layout for time stamps of this upper half in the hot loop."""
+        """Return bound, unit, time of lower half 0 and layout for timestamps with this upper half in the hot loop."""
         if interface_id < len(self._interfaces):
             interface = self._interfaces[interface_id]
             if interface.is_linear(high) and not self._skips_hot_loop(interface.link_type):
@@ -243,7 +243,7 @@ class PcapngDecoder(Decoder):
         return self._next_section(data, position + 4, size)
 
     def _next_section(self, data: bytes, position: int, size: int) -> int:
-        """Return the position of the next section header, or else a position too close to the end of the data to hold one."""
+        """Return the position of the next section header, or a position too close to the end of the data to hold one."""
         while (match := data.find(MAGIC, position, size)) >= 0:
             if match + BLOCK_MIN_BYTES > size:
                 return match
@@ -296,7 +296,7 @@ class PcapngDecoder(Decoder):
             self.secrets.append((self.packets, secrets))
 
     def _read_packet(self, body: bytes, block_type: int, flows: Flows, control: set[bytes]) -> None:
-        """Read an Enhanced Packet Block (section 4.3) or an obsolete Packet Block, which differs in its first field only."""
+        """Read an Enhanced Packet Block (section 4.3) or an obsolete Packet Block, which differs only in its first field."""
         self.packets += 1
         start = _PACKET_START - 8
         if len(body) < start:

@@ -1,4 +1,4 @@
-"""Signatures of other file types, for messages about files that are no captures."""
+"""Signatures of other file types, for messages about files that are not captures."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Decapsulator:
         self.has_seen_fragments = False
 
     def segment(self, outer: Encapsulated | Fragment, packet: bytes, number: int, time: int, interface: str = "") -> Tcp | Reject | None:
-        """Return the TCP segment in a tunnel or fragment, None when there is none yet; fragments of different interfaces are not joined."""
+        """Return the TCP segment in a tunnel or fragment, None if there is none yet; fragments of different interfaces are not joined."""
         numbers: tuple[int, ...] = (number,)
         tunnels = 0
         result: Tcp | Encapsulated | Fragment | Reject | None = outer

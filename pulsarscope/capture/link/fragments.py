@@ -1,7 +1,8 @@
 """IP reassembly of fragments in any order (RFC 791 section 3.2, RFC 8200 section 4.5).
 
-Of overlapping bytes the first are kept, and differing ones are counted. A joined payload is remembered for a while, so that duplicates of
-its fragments (packets captured twice) do not begin a new one. Fragments are joined within one file, so that each file can be read alone.
+The first version of overlapping bytes is kept, and differing ones are counted. A joined payload is remembered for a while, so that
+duplicates of its fragments (packets captured twice) do not begin a new one. Fragments are joined only within one file, so that each file
+can be read alone.
 
 Memory is bounded by FRAGMENTS_MAX_BYTES, waiting time by FRAGMENT_NANOSECONDS; the oldest payload is dropped first.
 """
@@ -24,7 +25,7 @@ IP_MAX_BYTES = 65_535
 _IPV4_ADDRESSES_BYTES = 8
 _PAYLOAD_COST = 600
 _FRAGMENT_COST = 400
-"""Memory of a payload, and of a fragment beyond its own bytes."""
+"""Memory of a payload, and of a fragment in addition to its bytes."""
 
 _end_of = itemgetter(1)
 
@@ -60,14 +61,14 @@ class _Payload:
         """Size on the wire in bytes, known from the last fragment."""
         self.protocol = fragment.protocol
         self.reported = fragment.protocol != PROTOCOL_UDP
-        """True when it may carry TCP and is counted if it stays incomplete; for UDP only the first fragment shows a tunnel."""
+        """True if it may carry TCP, and is therefore counted if it stays incomplete; for UDP, only the first fragment shows a tunnel."""
         self.ignored = False
         """True when it carries nothing that is decoded."""
         self.completed_by = 0
         """Number of the packet that completed it, 0 before."""
 
     def insert(self, start: int, end: int, data: bytes) -> bool:
-        """Insert the new bytes of a fragment; return False when others differ from those present."""
+        """Insert the new bytes of a fragment; return False when its other bytes differ from those present."""
         pieces = self.pieces
         at = stop = bisect_left(pieces, start + 1, key=_end_of)
         position, agrees, fresh = start, True, []
@@ -88,7 +89,7 @@ class _Payload:
         if fresh:
             pieces[at:stop] = sorted(pieces[at:stop] + fresh)
             self.received += sum(high - low for low, high, _ in fresh)
-        # The pieces examined count, too: else a flood of fragments that overlap thousands of others would take hours.
+        # The pieces examined count as well: otherwise a flood of fragments that overlap thousands of others would take hours.
         self.cost += len(data) + _FRAGMENT_COST * (1 + stop - at)
         return agrees
 
@@ -99,7 +100,7 @@ class _Payload:
         return self.size is not None and (end > self.size or (last and end != self.size))
 
     def join(self, number: int) -> tuple[bytes, int]:
-        """Complete the payload at packet `number`; return its bytes up to the first cut-off one, and its size on the wire."""
+        """Complete the payload at packet `number`; return its bytes up to the first missing one, and its size on the wire."""
         parts = []
         for start, end, data in self.pieces:
             parts.append(data)
@@ -130,7 +131,7 @@ class Fragments:
     def add(self, fragment: Fragment, packet: bytes, numbers: tuple[int, ...], time: int) -> Joined | Reject | int | None:
         """Add a fragment, by its place in a captured frame or a payload; `time` is that of the last packet in `numbers`.
 
-        Return the payload when this fragment completes it; the number of the completing packet when the fragment is a late duplicate.
+        Return the payload when this fragment completes it, or the number of the completing packet when the fragment is a late duplicate.
         """
         start, size = fragment.offset, fragment.end - fragment.start
         end = start + size

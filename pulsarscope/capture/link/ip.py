@@ -30,7 +30,7 @@ _TCP_BYTES = 20
 
 
 def ipv4_segment(packet: bytes, start: int, wire_bytes: int) -> HeaderResult:
-    """Decode the IPv4 packet at `start`; return None when it carries nothing that is decoded, or its header was not captured."""
+    """Decode the IPv4 packet at `start`; return None if it carries nothing that is decoded, or its header was not captured."""
     if len(packet) - start < _IPV4_BYTES:
         return too_short(packet, wire_bytes, Reject.IP_HEADER)
     first, total, fragment, protocol = _IPV4.unpack_from(packet, start)

@@ -1,4 +1,4 @@
-"""Results of decoding headers: a TCP segment, an encapsulated packet, a fragment, or the reason that there is none."""
+"""Results of decoding headers: a TCP segment, an encapsulated packet, a fragment, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Encapsulated(NamedTuple):
     """Type of its first header; TRANSPARENT_ETHERNET is an Ethernet header."""
     start: int
     end: int
-    """Position behind its last byte on the wire, possibly beyond the captured bytes."""
+    """Position after its last byte on the wire, possibly beyond the captured bytes."""
 
 
 class Fragment(NamedTuple):
@@ -33,7 +33,7 @@ class Fragment(NamedTuple):
     last: bool
     start: int
     end: int
-    """Position behind its last byte, as in `Encapsulated`."""
+    """Position after its last byte, as in `Encapsulated`."""
 
 
 class Reject(Enum):

@@ -56,15 +56,15 @@ _SEVERAL = ("", "any")
 
 
 def interface_of(packet: bytes, link_type: int, name: str) -> str:
-    """Return the interface of a packet captured at `name`; packets captured at "any" of Linux carry an index of their own."""
-    if link_type != LINUX_SLL2 or len(packet) < 8 or (name not in _SEVERAL and " " not in name):  # no name on Linux has spaces
+    """Return the interface of a packet captured at `name`; packets captured at Linux's "any" carry an index of their own."""
+    if link_type != LINUX_SLL2 or len(packet) < 8 or (name not in _SEVERAL and " " not in name):  # Linux names have no spaces
         return name
     return f"{name} ifindex {int.from_bytes(packet[4:8], 'big')}".lstrip()
 
 
 FAMILY_IPV4 = 2
 FAMILIES_IPV6 = frozenset({10, 24, 28, 30})
-"""AF_INET6 of Linux, of NetBSD and OpenBSD, of FreeBSD, and of macOS; AF_INET is 2 everywhere."""
+"""AF_INET6 on Linux, on NetBSD and OpenBSD, on FreeBSD, and on macOS; AF_INET is 2 everywhere."""
 
 _ETHERNET_BYTES = 14
 
@@ -123,7 +123,7 @@ def _linux_sll2(packet: bytes, wire_bytes: int) -> HeaderResult:
 
 
 def _null(packet: bytes, wire_bytes: int) -> HeaderResult:
-    """Decode a loopback frame, whose family is in the unknown byte order of the capturing host: the smaller value is taken."""
+    """Decode a loopback frame; its family is in the unknown byte order of the capturing host, so the smaller value is taken."""
     little = int.from_bytes(packet[:4], "little")
     return _by_family(packet, little if little < 0x10000 else int.from_bytes(packet[:4], "big"), wire_bytes)
 

@@ -1,7 +1,7 @@
 """Layouts for the hot loops: per link type, one unpack that decodes a plain IPv4 TCP packet.
 
-A packet is plain when it has no tags, an IPv4 header of 20 bytes, is no fragment and was captured completely. All others are decoded by
-`link_layer` and `ip`.
+A packet is plain when it has no tags, has an IPv4 header of 20 bytes, is not a fragment and was captured completely. All others are decoded
+by `link_layer` and `ip`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pulsarscope.capture.link.layers import ETHERTYPE_IPV4
 
 _IPV4_AND_TCP = "BxHHI2x12sIIBBH"
 UNFRAGMENTED_MASK, UNFRAGMENTED_TCP = 0x3FFF_00FF, 6
-"""Mask and value of fragment field, time to live and protocol, read as one number, of an unfragmented TCP packet."""
+"""Mask and value for an unfragmented TCP packet of the fragment field, time to live and protocol, read as one number."""
 
-_UNREACHABLE = 1 << 40  # start of a payload beyond every end
+_UNREACHABLE = 1 << 40  # start of a payload beyond any end
 
 SHAPES_MAX = 4096
 """Shapes kept by the cache; packets of most captures have a few dozen lengths."""
@@ -45,7 +45,7 @@ class Layout(NamedTuple):
     marker_at: int
     """Position of the marker in the frame."""
     marker_bytes: bytes
-    """The marker as it stands there."""
+    """The marker bytes as they stand there."""
     unpack: Callable[..., tuple[Any, ...]]
     payload_starts: tuple[int, ...]
     """Start of the payload in the frame by the byte with the TCP data offset."""
@@ -78,7 +78,7 @@ LAYOUTS: Mapping[int, Layout] = {
     link.ETHERNET: _layout(14, 12, "H", ETHERTYPE_IPV4),
     link.LINUX_SLL: _layout(16, 14, "H", ETHERTYPE_IPV4),
     link.LINUX_SLL2: _layout(20, 0, "H", ETHERTYPE_IPV4),
-    link.NULL: _layout(4, 0, "I", link.FAMILY_IPV4 << 24),  # of little-endian hosts
+    link.NULL: _layout(4, 0, "I", link.FAMILY_IPV4 << 24),  # little-endian hosts
     link.LOOP: _layout(4, 0, "I", link.FAMILY_IPV4),
     link.IPV4: _RAW,
     **dict.fromkeys(link.RAW, _RAW),

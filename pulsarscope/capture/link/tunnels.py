@@ -131,7 +131,7 @@ def _erspan_iii(packet: bytes, start: int, end: int) -> Encapsulated | Reject | 
 
 
 def _ethernet_at(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
-    """Return the Ethernet frame at `start`, behind a header that must be complete but is not evaluated."""
+    """Return the Ethernet frame at `start`, after a header that must be complete but is not evaluated."""
     return (
         Encapsulated(TRANSPARENT_ETHERNET, start, end) if start <= min(len(packet), end) else too_short(packet, end, Reject.TUNNEL_HEADER)
     )
@@ -162,7 +162,7 @@ def _udp(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
     return reader(packet, start + _UDP_BYTES, min(end, start + length) if length else end)
 
 
-# Other UDP may use the port of a tunnel: a packet without a valid tunnel header is ignored.
+# Other UDP traffic may use the port of a tunnel: a packet without a valid tunnel header is ignored.
 
 
 def _vxlan(packet: bytes, start: int, end: int) -> Encapsulated | Reject | None:
