@@ -1,6 +1,6 @@
 """The contract of dissectors, and the cutting of streams into frames: lengths, recognition by content, resync.
 
-Knows no particular protocol.
+This room knows no particular protocol.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Segments take one of three paths. `_in_order` appends in-order segments of connections that neither begin nor end in the block.
 `complete_connection` takes connections that do both. All other packets go through `Assembler._receive` and `Stream.receive` one by one, in
 capture order over both directions: those of connections that begin, end, or have a segment out of order in the block. When the compiled
-reader holds the segments and few are out of order, runs of in-order segments between these are taken together.
+reader holds the segments and few are out of order, the runs of in-order segments between these are taken together.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from pulsarscope.tcp.stream_findings import Where
 
 MIXED_RUN_PACKETS = 16
-"""Packets per out-of-order one, on average, from which in-order runs are taken together; with fewer, one by one is faster."""
+"""Average number of packets per out-of-order one from which in-order runs are taken together; below that, one by one is faster."""
 
 MIXED_LOOKS_MAX = 200
-"""Times that each packet may be examined on this path. Beyond that, in blocks of very many packets, one by one is faster."""
+"""Number of times that each packet may be examined on this path. Beyond that, in blocks of very many packets, one by one is faster."""
 
 _packet_of = itemgetter(0)
 _time_of = itemgetter(1)
 
 
 Resumed = tuple[int, list[tuple[bytes, "Segment"]]]
-"""A connection that is handed over to the assembler: its first packet in the block, and its packets so far, with their flow keys."""
+"""A connection handed over to the assembler: its first packet in the block, and its packets so far, with their flow keys."""
 
 
 class Assembler(ConnectionTable):
@@ -64,9 +64,12 @@ class Assembler(ConnectionTable):
     ) -> list[ConnectionEvents]:
         """Process a block; return the events of each connection that it touched.
 
-        Late packets of a closed connection may also come in other files, which begin at the time `following_start`; None: there are none.
-        `taken`: number of closed connections that were taken and not put back. `elsewhere`: those that wait for late packets elsewhere.
-        `resumed`: connections that another reader has followed up to packets of this block.
+        Args:
+            block: the next block.
+            following_start: time from which later files may hold late packets of a closed connection; None if there are no such files.
+            taken: number of closed connections that were taken and not put back.
+            elsewhere: closed connections that wait for late packets elsewhere.
+            resumed: connections that another reader has followed up to packets of this block.
         """
         file = block.file
         independent, ordered, complete = self._classify(block)
@@ -91,11 +94,11 @@ class Assembler(ConnectionTable):
             entries += [(first, b"", packets) for first, packets in resumed]
             for key, segments in ordered:
                 entries += zip(map(_packet_of, segments), repeat(key), segments, strict=False)
-            entries.sort(key=_packet_of)  # by the number alone: half the time of comparing tuples
+            entries.sort(key=_packet_of)  # by number only: half the time of comparing tuples
             for _, key, entry in entries:
                 if isinstance(entry, CompleteConnection):
                     self._take_complete(entry, file)
-                elif isinstance(entry, ConnectionEvents):  # as if its packets had come one by one, too
+                elif isinstance(entry, ConnectionEvents):  # as if its packets had come one by one as well
                     self._touched.append(entry)
                 elif isinstance(entry, list):
                     for of, segment in entry:
@@ -118,14 +121,14 @@ class Assembler(ConnectionTable):
     def expire(self, time: int, *, skipped: bool = False) -> list[ConnectionEvents]:
         """Declare gaps and finish connections that are due at `time`, without a packet, in a capture without an end.
 
-        `skipped`: the latest block lacks packets that were captured before it, so that no hole will be filled.
+        `skipped`: packets were skipped before the latest block, so no hole will be filled.
         """
         if skipped:
             self._skipped_until = time + LIVE_HOLE_NANOSECONDS_MAX
             self._skipped_at = time
             self._next_expiry = min(self._next_expiry, time + LIVE_UNHEARD_LEAST_NANOSECONDS)
         oldest = time if time <= self._skipped_until else time - LIVE_HOLE_NANOSECONDS_MAX
-        if time < self._expired_at - LIVE_HOLE_NANOSECONDS_MAX:  # the clock was set back: the age of what waits is unknown
+        if time < self._expired_at - LIVE_HOLE_NANOSECONDS_MAX:  # the clock was set back: the age of waiting segments is unknown
             oldest = self._expired_at + IDLE_CONNECTION_NANOSECONDS
             self._skipped_until = self._skipped_at = self._next_expiry = 0
         self._expired_at = time
@@ -185,7 +188,7 @@ class Assembler(ConnectionTable):
         return independent, ordered, complete
 
     def _take_in_order(self, connection: Connection, flows: list[tuple[Stream, list[Segment], int]], file: int) -> bool:
-        """Take segments of both directions if they are in order; return False, and take none, if not."""
+        """Take segments of both directions if all are in order; otherwise take none, and return False."""
         runs = [_in_order(stream, segments) for stream, segments, _ in flows]
         if None in runs:
             return False
@@ -208,13 +211,13 @@ class Assembler(ConnectionTable):
                 connection.last_packet = packet
                 connection.last_time = time
             if latest > connection.end:
-                connection.end = time if latest == time else latest  # one object for both: there are very many connections
+                connection.end = time if latest == time else latest  # share one object: there are very many connections
         return True
 
     def _take_mixed(self, connection: Connection, flows: list[tuple[Stream, Any]], file: int) -> list[tuple[bytes, Any]]:
-        """Take segments of the compiled reader, few of which are out of order: these one by one, and in-order runs between them together.
+        """Take segments of the compiled reader, few of which are out of order: these one by one, the in-order runs between them together.
 
-        Return flows of the remaining segments, which are all segments when many are out of order.
+        Return flows of the remaining segments; when many are out of order, all segments remain.
         """
         apart = MIXED_RUN_PACKETS // 2
         looks = MIXED_LOOKS_MAX * sum(len(segments) for _, segments in flows)
@@ -243,7 +246,7 @@ class Assembler(ConnectionTable):
         return [(stream.key, segments) for stream, segments in flows]
 
     def _take_apart(self, flows: list[tuple[Stream, Any]], count: int, file: int) -> list[tuple[Stream, Any]]:
-        """Take the first `count` packets of flows one by one, at most, and return the remaining flows."""
+        """Take at most the first `count` packets of all flows one by one, and return the remaining flows."""
         entries = [(segment[0], stream.key, segment) for stream, segments in flows for segment in segments[:count]]
         entries.sort(key=_packet_of)
         for _, key, segment in entries[:count]:
@@ -294,7 +297,7 @@ class Assembler(ConnectionTable):
             if 0 <= distance <= SEQUENCE_JUMP_MAX_BYTES:
                 other.buffer.acknowledge(other.length + distance, connection.packets, time)
         if window and not (flags & CONTROL_FLAGS or cut or stream.window_closed or connection.closing):
-            # The common case: a bare acknowledgment changes nothing, and data in order needs none of the checks below.
+            # The common case: a bare acknowledgment changes nothing, and in-order data needs none of the checks below.
             if not payload:
                 return
             if seq == stream.sequence and stream.buffer is None:
@@ -319,7 +322,7 @@ class Assembler(ConnectionTable):
                     self._close(connection, "fin", file, packet)
 
     def _give_up_holes(self, connection: Connection, time: int, where: Where) -> None:
-        """Declare as gaps, at a packet, the holes that the peer acknowledged long before `time`."""
+        """Declare as gaps, at this packet, the holes that the peer acknowledged long before `time`."""
         (connection.events or self._touch(connection)).file = where[0]
         connection.late = max(connection.late, connection.end - time)
         for stream in connection.streams:
@@ -329,7 +332,7 @@ class Assembler(ConnectionTable):
             self._close(connection, "fin", where[0], where[1])
 
     def _begins_again(self, connection: Connection, index: int, segment: Segment, file: int) -> bool:
-        """Hold a stray; return True when a packet was taken as one of another connection, together with the strays before it."""
+        """Hold a stray; return True when the packet, and the strays before it, were taken as packets of another connection."""
         connection.trust_reset(index, segment)
         strays = connection.strays
         if not begins_another(connection, index, segment):
@@ -376,7 +379,7 @@ class Assembler(ConnectionTable):
         for of_stream, pieces in zip(items, complete.pieces, strict=True):
             if pieces:
                 of_stream.append(Data(file, 0, pieces))
-        # As `_touch` and `_close`, without what they do for streams that lack bytes or may get more.
+        # Like `_touch` and `_close`, without the work for streams that lack bytes or may get more.
         connection.events = events = ConnectionEvents(connection, file, items, opened=True, ended=True)
         self._touched.append(events)
         self._note_closed(connection, file, complete.packet)
@@ -418,10 +421,10 @@ def _note_owners(block: Block, events: Iterable[ConnectionEvents | ClosedConnect
 
 
 def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Piece], int, Identity] | tuple[()] | None:
-    """Return pieces of the segments of a stream, their size, and the identity of the newest one, () without data.
+    """Return pieces of the segments of a stream, their size, and the identity of the newest one; () if there are no data.
 
-    Return None if one of them is not in order or needs closer examination. The first segment after the sequence numbers wrap does, because
-    the loop does not reduce them modulo 2^32.
+    Return None if a segment is not in order or needs closer examination. This includes the first segment after the sequence numbers wrap,
+    because the loop does not reduce them modulo 2^32.
     """
     if stream.buffer is not None or stream.window_closed:
         return None

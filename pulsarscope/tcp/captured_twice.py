@@ -1,4 +1,4 @@
-"""Segments of a connection that were captured twice: whether there are many, and how much later the copies are."""
+"""Segments of a connection that were captured twice: whether there are many, and how much later the copies come."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def are_many(connection: Connection, copies: int) -> bool:
 
 
 def count_duplicates(connection: Connection) -> None:
-    """When there are many copies, count segments that soon followed equal ones as copies, no longer as retransmissions."""
+    """When there are many copies, count segments that soon followed equal ones as copies instead of retransmissions."""
     streams = connection.streams
     if are_many(connection, sum(stream.duplicates + (stream.copies.count if stream.copies else 0) for stream in streams)):
         for stream in streams:
@@ -29,7 +29,7 @@ def count_duplicates(connection: Connection) -> None:
 
 
 def note_handshake_copy(connection: Connection, index: int, segment: Segment) -> None:
-    """Record how much later a copy of the first SYN is than the original."""
+    """Record how much later than the first SYN its copy came."""
     stream = connection.streams[index]
     if (
         index == 0
@@ -44,6 +44,6 @@ def note_handshake_copy(connection: Connection, index: int, segment: Segment) ->
 
 
 def typical_time(connection: Connection) -> int | None:
-    """Return how many ns the copies of a connection's packets typically come later; None when unknown."""
+    """Return the typical delay of the copies of a connection's packets, ns; None if unknown."""
     times = sorted(time for stream in connection.streams if stream.copies for time in stream.copies.times)
     return times[(len(times) - 1) // 2] if times else None  # the median; importing `statistics` would take a hundredth of the start

@@ -1,7 +1,7 @@
 """Fast path for connections that begin and end within one block.
 
-The result equals that of `Assembler._receive` for the same packets (a property test compares them), and takes a third of the time.
-Connections with a reset, a closed window or a segment out of order do not take this path.
+The result equals that of `Assembler._receive` for the same packets (a property test compares them), but takes a third of the time.
+Connections with a reset, a closed window or an out-of-order segment do not take this path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _time_of = itemgetter(1)
 
 
 class CompleteConnection(msgspec.Struct, gc=False):
-    """A connection whose packets lie in one block, including those after its close."""
+    """A connection all of whose packets are in one block, including those after its close."""
 
     packet: int
     """Number of the packet that closes it."""
@@ -80,7 +80,7 @@ def complete_connection(key: bytes, client: Sequence[Segment], server: Sequence[
 
 
 def _from_compiled(key: bytes, file: int, packets: int, found: Any) -> CompleteConnection:
-    """Return the connection that the compiled reader has found."""
+    """Return the connection that the compiled reader found."""
     begun, (closing, ending), last, latest, closed, *streams = found
     pieces = streams[0][5], streams[1][5]
     counted = tuple((*stream, len(of_stream)) for (*stream, _), of_stream in zip(streams, pieces, strict=True))
@@ -88,7 +88,7 @@ def _from_compiled(key: bytes, file: int, packets: int, found: Any) -> CompleteC
 
 
 def closed_connection(key: bytes, file: int, found: Any) -> Connection:
-    """Return a connection that has ended, which the compiled reader has followed block by block. `key` is the client's."""
+    """Return an ended connection that the compiled reader has followed block by block. `key` is the client's."""
     begun, (closing, ending), last, packets, closed, *streams = found
     connection = _made(key, file, begun, last, last[2], packets, closed, tuple(streams))
     connection.closed = "fin"

@@ -29,28 +29,28 @@ if TYPE_CHECKING:
 
 
 OWNERS_MAX = 4
-"""Owners of the sockets of a connection that are remembered: one at each end, and processes that a socket was handed to."""
+"""Socket owners of a connection that are remembered: one at each end, and processes that a socket was passed to."""
 
 _FAST_OPEN_MAX_BYTES = 65_535
-"""Largest amount of data on a SYN (RFC 7413): one segment. Data of a first window, which no scale applies to, are not further from it."""
+"""Largest amount of data on a SYN (RFC 7413): one segment. Data of a first window, which is never scaled, lie no further from the SYN."""
 
 
 class Counts(NamedTuple):
-    """The counts of a connection that late packets change."""
+    """Counts of a connection that late packets change."""
 
     end: int
     packets: int
     dropped: tuple[int, int]
-    """Of `streams[0]` and `[1]`."""
+    """Dropped bytes of `streams[0]` and `[1]`."""
     retransmitted: int
     out_of_order: int
 
 
 class ClosedElsewhere(Protocol):
-    """Closed connections that wait for late packets, beside those of an assembler."""
+    """Closed connections that wait for late packets, in addition to those of an assembler."""
 
     def finish_closed(self, time: int, before: int) -> bool:
-        """Finish those closed before a place of which none comes any more at this time; return True if some of them wait."""
+        """Finish those closed before a place that get no more late packets at this time; return True if some still wait."""
 
 
 class Connection(msgspec.Struct, gc=False, eq=False):
@@ -77,9 +77,9 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     """File of its last packet when it ended."""
     closed_file: int = 0
     closed_packet: int = 0
-    """The packet that closed it, and its file."""
+    """Packet that closed it; `closed_file` is its file."""
     packets: int = 0
-    """Packets of both directions, those without data and those after the end included."""
+    """Packets of both directions, including those without data and those after the end."""
     late: int = 0
     """Greatest time by which a packet was older than `end` while the connection waited for missing bytes, ns."""
     closed: Literal["open", "fin", "rst"] = "open"
@@ -90,7 +90,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     closing_time: int = 0
     """Time of that packet, ns."""
     closing_acknowledges: int = UNKNOWN
-    """Offset up to which that FIN acknowledges the other stream; after the other FIN when that was sent first."""
+    """Offset up to which that FIN acknowledges the other stream; after the other side's FIN if that was sent first."""
     client: int | None = None
     """Index of the client's stream; None when no SYN was seen and `set_client` was not called."""
     ended: bool = False
@@ -98,7 +98,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     finished: bool = False
     """True when nothing changes any more."""
     closing: bool = False
-    """True after the first FIN or RST, and while there are strays: packets of both directions must be processed in capture order."""
+    """True after the first FIN or RST, and while there are strays: packets of both directions must then be processed in capture order."""
     reset: tuple[int, int, Where] | None = None
     """Stream, sequence number and place of a RST that was not accepted, until its sender sends more."""
     strays: Strays | None = None
@@ -109,7 +109,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     events: ConnectionEvents | None = None
     """Events of the current block."""
     processes: tuple[str, ...] = ()
-    """Owners of its sockets, as far as packets name them."""
+    """Processes that own its sockets, if packets name them."""
     pods: tuple[str, ...] = ()
 
     def note_owner(self, owner: Owner) -> None:
@@ -149,7 +149,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     def announce(self, log: Log) -> None:
         """Report that the capture begins within this connection, once it has data: before the rows of the first packet with data.
 
-        So that its place does not depend on the blocks of the capture, this must be called after each packet that may have data.
+        Call this after each packet that may have data, so that the place does not depend on the blocks of the capture.
         """
         if not self.announced and (self.streams[0].segments or self.streams[1].segments):
             self.announced = True
@@ -157,7 +157,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
             log.append((self.last_packet - 1, finding("midstream-start", "The capture begins within this connection.", {}, where)))
 
     def set_client(self, index: int) -> None:
-        """Set the client when the protocol reveals it."""
+        """Set the client once the protocol reveals it."""
         self.client = index
 
     def endpoint(self, index: int) -> str:
@@ -165,7 +165,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         return self.streams[index].source
 
     def answers_lost_fin(self, index: int) -> bool:
-        """Return True when the first FIN, of this stream, acknowledges one number beyond the other stream: a FIN that the capture lacks."""
+        """Return True when the first FIN, that of this stream, acknowledges one byte more than the other stream has: a FIN not captured."""
         other = self.streams[1 - index]
         return other.fin == UNKNOWN and self.closing_acknowledges == other.length + 1
 
@@ -189,9 +189,9 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         return self.ended or other.sequence != UNKNOWN or own_first != UNKNOWN
 
     def _is_late_handshake(self, index: int, segment: Segment) -> bool:
-        """Return True for a SYN that was captured behind data of its connection: it lies shortly before them.
+        """Return True for a SYN that was captured after data of its connection: its sequence number is just below theirs.
 
-        That of a next connection does not: its sequence number is chosen at random, or beyond them.
+        The SYN of a following connection does not qualify: its sequence number is random, or beyond the data.
         """
         _, time, seq, ack, flags, *_ = segment
         own, other = self.streams[index], self.streams[1 - index]
@@ -205,7 +205,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         return bool(distances) and all(0 <= distance <= _FAST_OPEN_MAX_BYTES for distance in distances)
 
     def is_overdue(self, time: int) -> bool:
-        """Return True when a stream has a hole that nothing fills any more."""
+        """Return True when a stream has a hole that will no longer be filled."""
         waiting = (stream.buffer for stream in self.streams if stream.buffer is not None)
         return any(buffer.is_overdue(self.packets, time, self.late) for buffer in waiting)
 
@@ -225,14 +225,14 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         return first != UNKNOWN and 0 <= sequence_difference(first, ack) <= min(stream.length, _FAST_OPEN_MAX_BYTES)
 
     def doubt_reset(self, index: int, segment: Segment, file: int) -> None:
-        """Remember a RST that is not accepted: it counts at the end if its sender sent nothing after it."""
+        """Remember a RST that is not accepted: it takes effect at the end if its sender sent nothing after it."""
         packet, time, seq, *_ = segment
         if self.streams[index].sequence != UNKNOWN and self.streams[index].is_near(seq):
             self.reset = index, seq, (file, packet, time)
             self.closing = True
 
     def trust_reset(self, index: int, segment: Segment) -> None:
-        """Forget the doubtful RST when its sender sends more after it; data before it may have been captured late."""
+        """Forget the doubtful RST if its sender sends more after it; data before it may have been captured late."""
         _, _, seq, _, flags, _, payload, *_ = segment
         if self.reset is None or self.reset[0] != index or flags & RST:
             return
@@ -241,7 +241,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
             self.update_closing()
 
     def update_closing(self) -> None:
-        """Leave capture order when nothing requires it any more."""
+        """Leave capture order when nothing requires it any longer."""
         self.closing = self.ended or bool(self.reset or self.strays) or any(stream.fin != UNKNOWN for stream in self.streams)
 
     def take_handshake(self, index: int, segment: Segment) -> bool:
@@ -261,7 +261,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
             own.newest = identity(segment[8], segment[9], 0)
         own.handshake = True
         if flags & ACK and other.sequence == UNKNOWN:
-            # The capture lacks the SYN: the acknowledged number is that of the client's first byte.
+            # The SYN was not captured: the acknowledged number is that of the client's first byte.
             other.sequence = ack
         if self.client is None:
             self.client = 1 - index if flags & ACK else index
@@ -269,7 +269,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
 
 def acknowledged_offset(stream: Stream, ack: int) -> int:
-    """Return the offset of a stream up to which the peer acknowledges it; UNKNOWN when nothing of it was seen."""
+    """Return the offset up to which the peer acknowledges a stream; UNKNOWN when none of the stream was seen."""
     return UNKNOWN if stream.sequence == UNKNOWN else stream.length + sequence_difference(stream.sequence, ack)
 
 
@@ -309,13 +309,13 @@ class ConnectionEvents(msgspec.Struct, gc=False, eq=False):
     finished: bool = False
     """True when counters and times are final: the connection's row can be written."""
     unlisted: bool = False
-    """True when it has finished without a row: a finding of another connection counts it."""
+    """True when it finished without a row: a finding of another connection counts it."""
     log: Log = []
     """Findings so far, not sorted."""
 
     @property
     def connection(self) -> Connection:
-        """Return the connection; a packed one is unpacked at each call."""
+        """Return the connection; a packed one is unpacked on each access."""
         return self.of if isinstance(self.of, Connection) else self.of.connection()
 
     @property
@@ -330,10 +330,10 @@ class ConnectionEvents(msgspec.Struct, gc=False, eq=False):
 
 
 class EventList(Sequence[ConnectionEvents]):
-    """Events of connections. Those of packed ones are made on access, as very many of these are finished at once."""
+    """Events of connections. Events of packed connections are made on access, because very many are finished at once."""
 
     def __init__(self, touched: list[ConnectionEvents | ClosedConnection]) -> None:
-        """Take events, or in their place packed connections that have finished."""
+        """Take events; a packed connection that has finished stands for its events."""
         self._touched = touched
 
     def __len__(self) -> int:
@@ -357,13 +357,13 @@ def _events_of(touched: ConnectionEvents | ClosedConnection) -> ConnectionEvents
 
 
 _APART = frozenset({"key", "name", "index", "streams", "items", "log"})
-"""Fields that are not packed: they are kept elsewhere, or belong to a block."""
+"""Fields that are not packed: they are kept elsewhere, or belong to one block."""
 
 _SELDOM = {
     Stream: ("outside", "copies", "gaps", "buffer", "window", "resending", "finding_counts", "delivered", "comparison"),
     Connection: ("reset", "strays", "processes", "pods", "events"),
 }
-"""Fields that are empty for most connections. A connection in which one is not empty is not packed."""
+"""Fields that are empty for most connections. A connection with a non-empty one is not packed."""
 
 _PACKED = {kind: [name for name in kind.__struct_fields__ if name not in {*_APART, *seldom}] for kind, seldom in _SELDOM.items()}
 
@@ -377,7 +377,7 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 class ClosedConnection(msgspec.Struct, gc=False, eq=False):
-    """A connection that has ended, packed into a fifth of the memory: very many wait for late packets, which most never get."""
+    """An ended connection, packed into a fifth of the memory: very many wait for late packets, which most never get."""
 
     ended: ClassVar[bool] = True
     closing: ClassVar[bool] = True
@@ -385,40 +385,40 @@ class ClosedConnection(msgspec.Struct, gc=False, eq=False):
     key: bytes
     name: str
     closed_at: int
-    """As that of the connection."""
+    """Same as `Connection.closed_at`."""
     latest: int
     """The connection's `end`."""
     state: bytes
     whole: Connection | None = None
-    """The unpacked connection, when a packet came after all."""
+    """The unpacked connection, if a packet came after all."""
     dropped: bool = False
     """True when it was finished without a late packet."""
 
     @property
     def keys(self) -> tuple[bytes, bytes]:
-        """As those of the connection."""
+        """Same as `Connection.keys`."""
         return self.key, reverse_key(self.key)
 
     @property
     def end(self) -> int:
-        """As that of the connection."""
+        """Same as `Connection.end`."""
         return self.latest if self.whole is None else self.whole.end
 
     @property
     def finished(self) -> bool:
-        """As that of the connection."""
+        """Same as `Connection.finished`."""
         return self.dropped if self.whole is None else self.whole.finished
 
     @property
     def last_at(self) -> int:
-        """As that of the connection."""
+        """Same as `Connection.last_at`."""
         if self.whole is not None:
             return self.whole.last_at
         values = _decode(self.state)[0]
         return int(values[_LAST_FILE] << FILE_SHIFT | values[_LAST_PACKET])
 
     def counts(self) -> Counts:
-        """As those of the connection, without unpacking it."""
+        """Return `Connection.counts` without unpacking."""
         if self.whole is not None:
             return self.whole.counts()
         values, first, second = _decode(self.state)
@@ -427,7 +427,7 @@ class ClosedConnection(msgspec.Struct, gc=False, eq=False):
         return Counts(values[_END], values[_PACKETS], dropped, *of_both)
 
     def connection(self) -> Connection:
-        """Return the connection, unpacked at each call unless a packet came."""
+        """Return the connection, unpacked on each access unless a packet has come."""
         if self.whole is not None:
             return self.whole
         values, *streams = _decode(self.state)
@@ -437,7 +437,7 @@ class ClosedConnection(msgspec.Struct, gc=False, eq=False):
 
 
 def pack(connection: Connection) -> ClosedConnection | None:
-    """Return a connection that has ended, packed at the end of a block; None when there is more to keep than numbers."""
+    """Return an ended connection in packed form, at the end of a block; None if more than numbers must be kept."""
     first, second = connection.streams
     if connection.client is None or not (first.segments or second.segments):
         return None

@@ -1,4 +1,4 @@
-"""The connections of an assembler: how they end, and the bounds of the whole process on them."""
+"""The connections of an assembler: how they end, and the process-wide bounds on them."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ class ConnectionTable:
         self._open = 0
         """Connections that have not ended."""
         self._closed: deque[Connection | ClosedConnection] = deque()
-        """Closed connections in the order of `closed_at`; some are finished already, by a new connection on their 4-tuple."""
+        """Closed connections in the order of `closed_at`; a new connection on their 4-tuple may already have finished some."""
         self._closed_in_block = 0
-        """Connections that the current block has closed are among this many of the last ones."""
+        """Number of connections at the end of `_closed` among which are those closed by the current block."""
         self._silent: dict[Connection, None] = {}
-        """Connections that began with a SYN, the oldest first; some have sent data since."""
+        """Connections that began with a SYN, the oldest first; some have since sent data."""
         self._unlisted = 0
-        """Connections without data that have no rows and are not reported yet; the first of them stands for all and has a row."""
+        """Connections without data that have no rows and are not yet reported; the first of them represents all, and has a row."""
         self._first_unlisted: Connection | None = None
         self._touched: list[ConnectionEvents | ClosedConnection] = []
-        """Events of the current block; a packed connection has finished without any other."""
+        """Events of the current block; a packed connection stands for one that has finished without other events."""
         self._buffering: dict[Connection, None] = {}
         """Connections with buffered segments, the longest-waiting first."""
         self.buffered_bytes = 0
@@ -62,7 +62,7 @@ class ConnectionTable:
         self._comparable_bytes = 0
         self._generation = 0
         self._full = False
-        """CLOSED_CONNECTIONS_MAX was reached."""
+        """True once CLOSED_CONNECTIONS_MAX was reached."""
         self._next_expiry = 0
         """Earliest time of the next search for expired connections, ns since the epoch."""
         self._skipped_until = 0
@@ -70,7 +70,7 @@ class ConnectionTable:
         self._skipped_at = 0
         """Capture time after the latest packets that a live capture skipped."""
         self._expired_at = 0
-        """Capture time at which a live capture last searched for what is overdue."""
+        """Capture time of a live capture's last search for overdue holes and connections."""
 
     @property
     def table(self) -> dict[bytes, Connection | ClosedConnection]:
@@ -79,7 +79,7 @@ class ConnectionTable:
 
     @property
     def unfinished(self) -> int:
-        """Number of connections that may get packets."""
+        """Number of connections that may still get packets."""
         return len(self._table) // 2
 
     def drop_delivered(self) -> None:
@@ -93,9 +93,9 @@ class ConnectionTable:
         self._comparable_bytes -= sum(stream.drop_delivered(generation) for stream in streams)
 
     def take_closed(self, least: int, after: int) -> list[Connection | ClosedConnection]:
-        """Remove and return the closed connections with data that ended after a time (nanoseconds since the epoch), if at least `least`.
+        """Remove and return the closed connections with data that ended after a time (ns since the epoch), if there are at least `least`.
 
-        `put_back` them before one of their packets comes, and before they are due to be finished.
+        `put_back` must return them before one of their packets comes, and before they are due to be finished.
         """
         self._closed = deque(map(_present, self._closed))
         closed = [
@@ -117,11 +117,11 @@ class ConnectionTable:
         return closed
 
     def closed_room(self, closing: int = 0) -> int:
-        """Return how many closed connections may be taken when `closing` more close."""
+        """Return how many closed connections may still be taken when `closing` more close."""
         return CLOSED_CONNECTIONS_MAX - len(self._closed) - closing
 
     def put_back(self, closed: list[Connection | ClosedConnection]) -> None:
-        """Take up closed connections, in the order in which they were closed."""
+        """Take back closed connections, in the order in which they were closed."""
         self._table |= {key: connection for connection in closed for key in connection.keys}
         newest = self._closed[-1].closed_at if self._closed else 0
         self._closed.extend(closed)
@@ -140,13 +140,13 @@ class ConnectionTable:
         return self._end_block(0, 0)
 
     def _in_order(self) -> list[Connection | ClosedConnection]:
-        """Return the unfinished connections in the order in which they began; there may be very many."""
+        """Return the unfinished connections in the order in which they began, without events: there may be very many."""
         return sorted((connection for key, connection in self._table.items() if key == connection.key), key=position)
 
     def finish_idle(self, time: int) -> list[ConnectionEvents]:
-        """Finish the connections that were closed, or had their last packet, so long before `time` that no more packets follow.
+        """Finish connections that were closed, or had their last packet, so long before `time` that no more packets will follow.
 
-        Connections of which packets were skipped since then may have been closed unseen.
+        A connection that has been silent since packets were skipped may have been closed unseen, and is finished earlier.
         """
         connections = self._in_order()
         unheard = {connection for connection in connections if not connection.ended and connection.end < self._skipped_at}
@@ -167,9 +167,9 @@ class ConnectionTable:
         self._note_closed(connection, file, packet)
 
     def _note_closed(self, connection: Connection, file: int, packet: int) -> None:
-        """Let a connection that this packet of the block has closed wait for late packets."""
+        """Make a connection that this packet of the block has closed wait for late packets."""
         connection.closed_file, connection.closed_packet = file, packet
-        if self._closed and self._closed[-1].closed_at > connection.closed_at:  # these were put back in this block
+        if self._closed and self._closed[-1].closed_at > connection.closed_at:  # put back in this block
             insort(self._closed, connection, key=_closed_at)
             self._closed_in_block = len(self._closed)
         else:
@@ -224,7 +224,7 @@ class ConnectionTable:
         connection.ended_file = connection.last_file
 
     def _note_copies(self, connection: Connection) -> None:
-        """Report the segments that were captured twice, when they are many."""
+        """Report segments that were captured twice, if there are many."""
         found = [stream.copies for stream in connection.streams if stream.copies is not None]
         copies = sum(each.count for each in found)
         if not are_many(connection, copies):
@@ -254,7 +254,7 @@ class ConnectionTable:
                 del self._table[key]
 
     def _finish(self, connection: Connection) -> None:
-        """Finish a connection: its row can be written, its 4-tuple is free."""
+        """Finish a connection: its row can be written, and its 4-tuple is free."""
         if connection.finished:
             return
         (connection.events or self._touch(connection)).finished = True
@@ -274,7 +274,7 @@ class ConnectionTable:
         connection.strays = None
 
     def _finish_closed(self, time: int, taken: int, elsewhere: ClosedElsewhere | None) -> None:
-        """Finish the connections that get no more late packets; `taken`, `elsewhere`: see `feed`."""
+        """Finish the connections that get no more late packets; for `taken` and `elsewhere`, see `feed`."""
         closed = self._closed
         while True:
             full = self.closed_room() < taken
@@ -292,7 +292,7 @@ class ConnectionTable:
             self._end_and_finish(connection)
 
     def _unlist_silent(self) -> None:
-        """Finish the oldest connections without data when there are too many: an eighth at once, so that the search stays cheap."""
+        """Finish the oldest connections without data if there are too many: an eighth at once, so that the search stays cheap."""
         self._silent = {
             connection: None for connection in self._silent if not (connection.streams[0].segments or connection.streams[1].segments)
         }
@@ -322,7 +322,7 @@ class ConnectionTable:
             self._finish(first)
 
     def _touch(self, connection: Connection) -> ConnectionEvents:
-        """Begin and return the events of a connection in this block."""
+        """Return the events of a connection in this block; begin them if there are none."""
         events = ConnectionEvents(connection, connection.last_file, ([], []))
         connection.events = events
         first, second = connection.streams
@@ -387,7 +387,7 @@ class ConnectionTable:
         return oldest_file != file or packet - oldest > OVERLAP_WINDOW_PACKETS
 
     def waiting(self) -> tuple[int, int]:
-        """Return how many streams wait for missing bytes, and how many bytes wait there, with their overhead."""
+        """Return the number of streams that wait for missing bytes, and the number of bytes that wait there, including overhead."""
         streams = sum(stream.buffer is not None for connection in list(self._buffering) for stream in connection.streams)
         return streams, self.buffered_bytes
 
@@ -420,7 +420,7 @@ class ConnectionTable:
                 return
 
     def _evict_idle(self) -> None:
-        """Finish the connections idle longest until a sixteenth of the bound is free: few searches, and few rows at once."""
+        """Finish the connections idle for longest until a sixteenth of the bound is free: few searches, and few rows at once."""
         table = self._table.items()
         idle = [found for key, found in table if isinstance(found, Connection) and key == found.key and not found.ended]
         idle.sort(key=attrgetter("last"))
@@ -435,13 +435,13 @@ class ConnectionTable:
 
 
 def position(connection: Connection | ClosedConnection) -> int:
-    """Return file and packet of the beginning as one number, because there may be very many connections."""
+    """Return file and packet of a connection's beginning as one number, since there may be very many connections."""
     file, _, packet = connection.name.partition(":")
     return int(file) << FILE_SHIFT | int(packet)
 
 
 def _present(connection: Connection | ClosedConnection) -> Connection | ClosedConnection:
-    """Return a closed connection in its present form: unpacked when a late packet came."""
+    """Return a closed connection in its current form: unpacked if a late packet has come."""
     return connection if isinstance(connection, Connection) or connection.whole is None else connection.whole
 
 

@@ -1,7 +1,7 @@
 """Packets captured twice: how copies of one packet, from two vantage points or interfaces, are distinguished from retransmissions.
 
-A sender counts its packets: by the timestamps of TCP (RFC 7323), by the identification of IPv4. A retransmission is sent after the bytes
-that are already in the stream, so its numbers are higher; those of a copy are at most those of the newest data, whatever its time.
+A sender numbers its packets: by TCP timestamps (RFC 7323), and by the IPv4 identification. A retransmission is sent after the bytes that
+are already in the stream, so its numbers are higher; those of a copy are at most those of the newest data, regardless of its time.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 _head = Struct("<HI")
 
 Identity = bytes
-"""Identification, payload bytes and options of a segment, packed: each stream keeps one."""
+"""Identification, payload size and options of a segment, packed: each stream keeps one."""
 
 UNKNOWN_IDENTITY: Identity = bytes(_head.size)
 
 _TIMESTAMP, _NO_OPERATION = 8, 1
 _ALIGNED = b"\1\1\x08\x0a"
 _SEGMENT_MAX_BYTES = 1460
-"""Largest segment on Ethernet; a sender's capture has larger ones, which the network card cuts and numbers one by one."""
+"""Largest segment on Ethernet; a capture on the sender has larger ones, which the network card splits and numbers individually."""
 
 
 _NEAR = 1024
-"""Largest distance between identifications of a sender that counts. An identification of 0 counts only within this distance."""
+"""Largest meaningful distance between identifications of a sender. An identification of 0 counts only within this distance."""
 
 
 def identity(identification: int, options: bytes, size: int) -> Identity:
@@ -40,7 +40,7 @@ def identity(identification: int, options: bytes, size: int) -> Identity:
 
 
 def is_copy(segment: Segment, newest: Identity) -> bool | None:
-    """Return True when a segment of old bytes was sent no later than the newest data; None when neither number shows it."""
+    """Return True when a segment of old bytes was sent no later than the newest data; None if neither number tells."""
     identification: int
     size: int
     identification, size = _head.unpack_from(newest)
@@ -49,7 +49,7 @@ def is_copy(segment: Segment, newest: Identity) -> bool | None:
     if before is not None and now is not None and before != now:
         return sequence_difference(before, now) < 0
     ahead = (segment[8] - identification + 0x8000 & 0xFFFF) - 0x8000
-    # 0 often stands for no number: it counts only next to one.
+    # 0 often means that there is no number: it counts only next to a similar one.
     if ahead < _NEAR and ((identification and segment[8]) or (identification != segment[8] and ahead > -_NEAR)):
         return ahead <= size // (_SEGMENT_MAX_BYTES + 1)
     return None if before is None or now is None else True
@@ -60,9 +60,9 @@ class Copies(msgspec.Struct, gc=False):
 
     count: int = 0
     proven: int = 0
-    """Copies shown by the sender's numbers; the others are in another file, or after the end of their connection."""
+    """Copies proven by the sender's numbers; the others are in another file, or after the end of their connection."""
     times: list[int] = []
-    """How many ns later than their originals the first copies are."""
+    """Delays of the first copies after their originals, ns."""
 
     def add(self, later: int | None, *, proven: bool) -> None:
         """Count a copy; `later` is None when the time of the original is not known."""
@@ -73,12 +73,12 @@ class Copies(msgspec.Struct, gc=False):
 
 
 def are_apart(time: int | None) -> bool:
-    """Return True when copies come so late that they are not of one host's interfaces."""
+    """Return True when copies come too late to be from interfaces of one host."""
     return time is None or abs(time) > DUPLICATE_NANOSECONDS
 
 
 def _timestamp(options: bytes) -> int | None:
-    """Return the TSval of the rest of a TCP header, None without one."""
+    """Return the TSval in the rest of a TCP header, None if there is none."""
     position = 4  # after checksum and urgent pointer
     if options.startswith(_ALIGNED, position):
         return int.from_bytes(options[8:12], "big") if len(options) >= 12 else None

@@ -1,9 +1,10 @@
-"""Recently delivered bytes of a stream, to compare with retransmissions.
+"""Recently delivered bytes of a stream, for comparison with retransmissions.
 
 References to the delivered data are kept. Data of the compiled reader are ranges of whole blocks; data kept beyond the next block are
-copied. A comparison covers the last OVERLAP_WINDOW_BYTES of the stream, as far as they came in the last OVERLAP_WINDOW_PACKETS packets of
-the same file, so that its result does not depend on how the capture was cut into blocks. Streams idle longest lose their data earlier only
-beyond OVERLAP_MEMORY_MAX_BYTES in all streams. The index is built only for a stream with a retransmission, and lives for one block.
+copied. A comparison covers the last OVERLAP_WINDOW_BYTES of the stream that came in the last OVERLAP_WINDOW_PACKETS packets of the same
+file, so that its result does not depend on how the capture was cut into blocks. Streams that have been idle for longest lose their data
+earlier, but only beyond OVERLAP_MEMORY_MAX_BYTES in all streams. The index is built only for a stream with a retransmission, and lives for
+one block.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class ComparableStream(Protocol):
 
 
 def recent_data(items: Sequence[Item], length: int, file: int, oldest: int) -> tuple[Data, ...]:
-    """Return the items of a stream of `length` to compare with: data of this file that came with packet `oldest` or later."""
+    """Return the items to compare with in a stream of `length`: data of this file that came with packet `oldest` or later."""
     floor = length - OVERLAP_WINDOW_BYTES
     first = len(items)
     while first and items[first - 1].offset > floor:
@@ -62,7 +63,7 @@ def own_bytes(data: Data) -> None:
 
 
 def let_block_go(comparable: Reversible[tuple[int, int, int, Sequence[ComparableStream]]]) -> None:
-    """Let the newest of some blocks, given with generation and streams, be freed: it holds the latest data of streams idle since."""
+    """Release the newest of these blocks, given with generation and streams: it holds the latest data of streams idle since then."""
     for generation, _, _, streams in islice(reversed(comparable), 1):
         for stream in streams:
             if stream.generation == generation and stream.delivered:
@@ -100,7 +101,7 @@ class DeliveredBytes:
         return offset
 
     def _between(self, low: int, high: int) -> Iterator[tuple[int, int, Piece]]:
-        """Yield the pieces with bytes between two offsets, and perhaps their neighbours, with their files and offsets."""
+        """Yield the pieces with bytes between two offsets, and possibly their neighbours, with their files and offsets."""
         index = max(bisect_right(self._starts, low) - 1, 0)
         while index < len(self._starts) and (start := self._starts[index]) < high:
             file, piece = self._pieces[index]

@@ -1,4 +1,4 @@
-"""The side that closed a connection first: that of the first FIN, unless this FIN acknowledges one of the other side."""
+"""The side that closed a connection first: that of the first FIN, unless this FIN acknowledges a FIN of the other side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def note_end(connection: Connection, index: int, segment: Segment) -> None:
-    """Note a packet of a stream whose FIN is known. Packets may be captured out of order, with times of two clocks or resolutions."""
+    """Record a packet of a stream whose FIN is known. Packets may be captured out of order, with times of two clocks or resolutions."""
     _, time, _, ack, flags, *_ = segment
     stream, other = connection.streams[index], connection.streams[1 - index]
     if connection.closed_by is None or (flags & FIN and time < connection.closing_time):
@@ -26,5 +26,5 @@ def note_end(connection: Connection, index: int, segment: Segment) -> None:
 
 
 def _set_answered(connection: Connection, index: int) -> None:
-    """Set the closing side to the one whose FIN the other FIN answers; no later copy of either changes that."""
+    """Set the closing side to the one whose FIN the other FIN answers; later copies of either FIN do not change that."""
     connection.closed_by, connection.closing_acknowledges = index, UNKNOWN

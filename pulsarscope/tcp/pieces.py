@@ -1,4 +1,4 @@
-"""Contents of a reassembled stream: data that the capture has, gaps that it lacks."""
+"""Contents of a reassembled stream: data that was captured, and gaps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SNAPLEN: Reason = "snaplen"
 
 
 class Data(msgspec.Struct, gc=False):
-    """Contiguous bytes of one stream, starting at `offset`; the packet numbers of its pieces are those of `file`."""
+    """Contiguous bytes of one stream from `offset` on; the packet numbers of its pieces are those of `file`."""
 
     file: int
     offset: int
@@ -36,7 +36,7 @@ class Gap(msgspec.Struct, gc=False):
 Item = Data | Gap
 
 NO_ITEMS: tuple[list[Item], list[Item]] = ([], [])
-"""Items of both streams when there are none: shared and never appended to, because lists for each connection would cost memory."""
+"""Items of both streams when there are none: shared and never appended to, because lists for each connection would take memory."""
 
 
 def at_moment(item: Item, moment: int) -> Item:

@@ -1,7 +1,7 @@
 """Position of each packet in its connection, for commands that select or copy packets.
 
-A packet belongs to the latest connection opened on its 4-tuple, and its sequence number says where its bytes lie. Duplicates, late
-segments and segments that the assembler ignored have a place, too.
+A packet belongs to the latest connection opened on its 4-tuple, and its sequence number determines the position of its bytes. Duplicates,
+late segments and segments that the assembler ignored also have a place.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PacketPlace(NamedTuple):
 
 
 class _EndedStream(Struct, gc=False, frozen=True):
-    """The part of a stream with a FIN that late packets need; there may be very many such streams."""
+    """The part of a stream with a FIN that placing late packets requires; there may be very many such streams."""
 
     name: str
     """Name of the connection."""
@@ -64,8 +64,8 @@ class Placement:
     ) -> Mapping[int, PacketPlace]:
         """Return the places of the TCP packets of a block, by packet number; `events` is what `Assembler.feed` returned for the block.
 
-        With `ranges`, return only packets of streams with ranges, which are looked for by these or by their numbers (`named`). The compiled
-        reader's `PacketCopies` receive those of them of which no more is to be said than the names of frames.
+        With `ranges`, return only packets of streams with ranges, which are selected by these or by number (`named`). The compiled reader's
+        `PacketCopies` receive those whose comments consist only of names of frames.
         """
         opened: dict[bytes, list[Connection]] = {}
         connection: Connection | _EndedStream | None
@@ -110,14 +110,14 @@ class Placement:
         return places
 
     def _keep_less(self, connection: Connection) -> None:
-        """Keep only the positions of a connection that has ended, once these no longer change."""
+        """Keep only the positions of a connection that has ended, once they no longer change."""
         if all(stream.fin == stream.length and stream.sequence != UNKNOWN for stream in connection.streams):
             for stream in connection.streams:
                 if self._connections.get(stream.key) is connection:
                     self._connections[stream.key] = _EndedStream(connection.name, stream.sequence, stream.length)
 
     def forget(self, events: Sequence[ConnectionEvents]) -> None:
-        """Drop the connections that finish among these events."""
+        """Drop the connections that finish in these events."""
         for event in events:
             if event.finished:
                 for key in (event.key, reverse_key(event.key)):
@@ -131,7 +131,7 @@ def _stream(connection: Connection | _EndedStream, key: bytes) -> Stream | _Ende
 
 
 def _looked_for(ranges: Ranges, connection: str, source: str, key: bytes, block: Block) -> ByteRanges | None:
-    """Return the ranges of a stream, and whether all its packets of a block are looked at."""
+    """Return the ranges of a stream, and whether all its packets in a block are examined."""
     looked_for = ranges(connection, source)
     if looked_for is None or looked_for.apart is not None:
         return looked_for
@@ -146,7 +146,7 @@ def _is_looked_for(ranges: ByteRanges, named: AbstractSet[int], packet: int, sta
 def _carriers(
     segments: Sequence[Segment], stream: Stream | _EndedStream, ranges: ByteRanges, named: AbstractSet[int], file: int, copies: Any
 ) -> Iterable[tuple[int, int, int, int]]:
-    """Return packet, flags, start and end of the segments that are looked for, except those that `copies` take."""
+    """Return packet, flags, start and end of the selected segments, except those that `copies` take."""
     compiled: Any = segments
     if hasattr(compiled, "copies") and stream.sequence != UNKNOWN and not ranges.starts:
         position = stream.sequence, stream.length, SEQUENCE_JUMP_MAX_BYTES

@@ -17,7 +17,7 @@ from pulsarscope.model.limits import (
 )
 
 BUFFERED_PIECE_BYTES = 256
-"""Memory of a buffered piece beyond its payload, for the bound on the whole process."""
+"""Memory of a buffered piece in addition to its payload, for the process-wide bound."""
 
 _FAR = 1 << 62
 """Offset beyond any stream."""
@@ -56,7 +56,7 @@ class Addition(NamedTuple):
 class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
     """Pieces of one stream beyond its next byte, and ranges cut off by the snap length (`cuts`).
 
-    `pieces[head:]` are the live ones: removal from the front moves `head`, so that a long list is not shifted for every piece.
+    `pieces[head:]` are the live ones: removal from the front only moves `head`, so that a long list is not shifted for every piece.
     """
 
     pieces: list[BufferedPiece] = []
@@ -64,16 +64,16 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
     size: int = 0
     cuts: list[tuple[int, int]] = []
     acknowledged: int = 0
-    """Offset up to which the peer has acknowledged the stream, if that is beyond the first hole, else 0."""
+    """Offset up to which the peer has acknowledged the stream, if that is beyond the first hole; otherwise 0."""
     awaited: int = -1
-    """Offset up to which the peer acknowledged the stream at last, if the first hole is behind it: the peer lacks that, too. Else -1."""
+    """Offset of the peer's latest acknowledgment, if it is not beyond the first hole: the peer lacks those bytes, too. Otherwise -1."""
     packets: int = 0
-    """Number of packets of the connection at the acknowledgment beyond the first hole."""
+    """Number of packets of the connection when the acknowledgment beyond the first hole came."""
     time: int = 0
     """Time of that acknowledgment, ns."""
 
     def acknowledge(self, offset: int, packets: int, time: int) -> None:
-        """Take an acknowledgment of the bytes up to an offset; it counts until the holes before it have been given up."""
+        """Take an acknowledgment of the bytes up to an offset; it applies until the holes before it have been given up."""
         self.awaited = offset if offset < self.start else -1
         if not self.acknowledged and offset >= self.start:
             self.acknowledged, self.packets, self.time = offset, packets, time
@@ -81,7 +81,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
     def is_overdue(self, packets: int, time: int, late: int) -> bool:
         """Return True when the first hole was acknowledged so long ago that a reordered capture would have filled it.
 
-        `late`: the greatest time by which the capture had a packet of the connection late. Hours show a clock that was set back.
+        `late` is the greatest lateness of a packet of the connection. A lateness of hours means that a clock was set back.
         """
         if not self.acknowledged:
             return False
@@ -91,7 +91,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         return passed >= HOLE_PACKETS_MAX or elapsed > HOLE_NANOSECONDS_MAX
 
     def waits_since(self, time: int) -> bool:
-        """Return True when the first piece came at this time or before."""
+        """Return True when the first piece came at this time or earlier."""
         return (first := self.first) is not None and first.time <= time
 
     @property
@@ -105,7 +105,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
 
     @property
     def is_overfull(self) -> bool:
-        """Return True when it holds more than it may."""
+        """Return True when the buffer exceeds its bounds."""
         return self.size > OUT_OF_ORDER_MAX_BYTES or len(self) > OUT_OF_ORDER_MAX_SEGMENTS
 
     @property
@@ -189,7 +189,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         return True
 
     def forget(self, file: int, packet: int, cut: tuple[int, int]) -> bool:
-        """Drop the pieces from a packet, and its range that was cut off; return True when there was any piece."""
+        """Drop the pieces of a packet, and its range that was cut off; return True if there were any pieces."""
         waiting = self.pieces[self.head :]
         self.pieces = [piece for piece in waiting if (piece.file, piece.packet) != (file, packet)]
         self.head = 0
@@ -207,7 +207,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         piece = pieces[head]
         self.size -= len(piece.payload)
         head += 1
-        # Shift only when half the list is dead: removal takes constant time on average.
+        # Shift only when half the list is dead: removal then takes constant time on average.
         if head * 2 > len(pieces):
             del pieces[:head]
             head = 0
@@ -230,7 +230,7 @@ class ReorderBuffer(msgspec.Struct, gc=False, eq=False):
         return max(0, end - offset)
 
     def truncate(self, end: int) -> list[tuple[int, int]]:
-        """Drop the bytes at and beyond this offset; return their ranges."""
+        """Drop the bytes at and beyond this offset; return the ranges dropped."""
         beyond = [(max(piece.start, end), piece.start + len(piece.payload)) for piece in self.pieces[self.head :]]
         remaining = [piece._replace(payload=piece.payload[: end - piece.start]) for piece in self.pieces[self.head :] if piece.start < end]
         self.pieces = remaining

@@ -1,4 +1,4 @@
-"""What the network loses: bytes that one side sends again and again as nothing of them gets through, and segments lost all the time."""
+"""Losses in the network: bytes that one side resends again and again without success, and segments that are lost all the time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:
-    """Report what did not get through in a stream that is about to end, acknowledged up to an offset."""
+    """Report what did not get through in a stream that is about to end; `acknowledged` is the offset acknowledged last."""
     run = None if stream.resending is None else stream.resending.longest()
     losses = None if stream.resending is None else stream.resending.losses
     stream.resending = None
@@ -32,14 +32,14 @@ def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: W
 
 
 def _closed_for(stream: Stream, end: Where) -> int:
-    """Return for how many nanoseconds the sender of a stream announced a window of 0: nobody sends then, and the network is fine."""
+    """Return the ns for which the sender of a stream announced a window of 0: its peer may not send then, and the network is fine."""
     if stream.window is None:
         return 0
     return stream.window.closed + (max(0, end[2] - stream.window.since) if stream.window_closed else 0)
 
 
 def _report_losses(stream: Stream, losses: Losses, end: Where) -> None:
-    """Report that the network loses many segments of a stream."""
+    """Report that the network lost many segments of a stream."""
     segments, span = losses.segments - losses.before, losses.latest - losses.began
     text = (
         f"The network lost about {losses.count:,} of {segments:,} segments from {stream.source} in {duration(span)} "
@@ -62,7 +62,7 @@ def _report_losses(stream: Stream, losses: Losses, end: Where) -> None:
 
 
 def _report_hole(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:
-    """Report bytes that neither the capture nor the peer got, though those behind them came long ago."""
+    """Report bytes that neither the capture nor the peer received, although those after them came long ago."""
     behind = None if stream.buffer is None else stream.buffer.first
     if behind is None or acknowledged != stream.length or end[2] - behind.time < STALL_NANOSECONDS_MIN:
         return

@@ -1,4 +1,4 @@
-"""Segments held until their peer shows whether they belong to another connection on the same 4-tuple."""
+"""Segments that are held until the peer shows whether they belong to another connection on the same 4-tuple."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Strays(msgspec.Struct, gc=False, eq=False):
-    """Segments held, and the counts of the connection before the first of them."""
+    """Held segments, and the counts of the connection before the first of them."""
 
     packets: int
     end: int
@@ -34,7 +34,7 @@ class Strays(msgspec.Struct, gc=False, eq=False):
         return self.size + BUFFERED_PIECE_BYTES * len(self.segments)
 
     def hold(self, stream: Stream, segment: Segment, file: int) -> None:
-        """Keep a segment of a stream, as far as the bounds allow."""
+        """Hold a segment of a stream, within the bounds."""
         _, _, seq, _, _, _, payload, cut, _, _ = segment
         if self.size < OUT_OF_ORDER_MAX_BYTES and len(self.segments) < OUT_OF_ORDER_MAX_SEGMENTS:
             self.segments.append((stream.key, segment, file))

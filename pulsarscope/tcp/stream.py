@@ -40,7 +40,7 @@ UNKNOWN = -1
 
 _NO_ITEMS: list[Item] = []
 _NO_LOG: Log = []
-# Shared between blocks and never appended to: a list per stream would cost memory, and the garbage collector time.
+# Shared between blocks and never appended to: a list per stream would take memory, and time in garbage collection.
 
 
 class Stream(msgspec.Struct, gc=False, eq=False):
@@ -57,13 +57,13 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     sequence: int = UNKNOWN
     """Sequence number of the next byte; UNKNOWN before the first SYN or byte."""
     length: int = 0
-    """Bytes so far, gaps included: the offset of the next byte."""
+    """Bytes so far, including gaps: the offset of the next byte."""
     missing: int = 0
     """Bytes of all gaps."""
     segments: int = 0
     """Segments with data."""
     retransmitted: int = 0
-    """Segments with data but no new byte."""
+    """Segments with data but no new bytes."""
     out_of_order: int = 0
     """Segments that arrived before an earlier one."""
     ignored: int = 0
@@ -71,9 +71,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     dropped: int = 0
     """Captured bytes that are not in the stream: before its first byte, after its end, too late for their gap, or far away."""
     late: int = 0
-    """Bytes after its end."""
+    """Dropped bytes that came after its end."""
     outside: Intervals | None = None
-    """Offsets of the dropped bytes, to count repeated ones once."""
+    """Offsets of the dropped bytes, so that repeated ones are counted once."""
     duplicates: int = 0
     """Retransmitted segments that followed so soon that they may have been captured twice."""
     copies: Copies | None = None
@@ -88,7 +88,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     handshake: bool = False
     """True when its SYN was seen."""
     alternative_start: int = UNKNOWN
-    """First sequence number of another SYN|ACK to the same SYN, which the client may have accepted instead."""
+    """First sequence number of a different SYN|ACK to the same SYN, which the client may have accepted instead."""
     window_closed: bool = False
     """True while its sender announces a window of 0."""
     acknowledges: int = UNKNOWN
@@ -104,7 +104,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     delivered: tuple[Data, ...] = ()
     """Recently delivered data, see `pulsarscope.tcp.delivered`."""
     comparable: int = 0
-    """Bytes of `delivered`, with gaps between them."""
+    """Bytes of `delivered`, including gaps between them."""
     comparison: DeliveredBytes | None = None
 
     @property
@@ -118,7 +118,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         return self.fin == self.length
 
     def first_sequence(self) -> int:
-        """Return the sequence number of offset 0, UNKNOWN when there is none."""
+        """Return the sequence number of offset 0, UNKNOWN if it is not known."""
         return UNKNOWN if self.sequence == UNKNOWN else (self.sequence - self.length) & SEQUENCE_MASK
 
     def begin_block(self, items: list[Item], log: Log) -> None:
@@ -127,7 +127,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.log = log
 
     def end_block(self, generation: int, file: int, packet: int, *, keep: bool) -> int:
-        """End the block `generation` at a packet. With `keep`, keep recent data for comparison, and return by how many bytes they grew."""
+        """End the block `generation` at a packet. With `keep`, keep recent data for comparison; return the growth in bytes."""
         items = self.items
         self.comparison = None
         self.items = _NO_ITEMS
@@ -140,7 +140,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         return self.comparable - before
 
     def drop_delivered(self, generation: int) -> int:
-        """Drop the data kept for comparison, unless a later block added to it; return how many bytes they were."""
+        """Drop the data kept for comparison, unless a later block added to it; return their size in bytes."""
         if self.generation != generation:
             return 0
         dropped, self.comparable, self.delivered = self.comparable, 0, ()
@@ -205,7 +205,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 self.resending.losses.add(copy_of, (file, packet, time), self.segments, resent=True)
 
     def receive_late(self, segment: Segment, *, copied: bool = False) -> None:
-        """Count a segment after the end of the connection, or one that does not belong to it; `copied`: it may be one from before."""
+        """Count a segment after the end of the connection, or one that does not belong to it; `copied`: it may be an earlier one."""
         _, _, seq, _, flags, _, payload, cut, _, _ = segment
         start = self.length + bool(flags & SYN) + (0 if self.sequence == UNKNOWN else sequence_difference(self.sequence, seq))
         end = start + len(payload)
@@ -217,7 +217,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self._count_again(segment, None, copied=copied)
 
     def drop(self, start: int, end: int) -> int:
-        """Count the bytes of a range that are not in the stream; return how many of them are new."""
+        """Count those bytes of a range that are not in the stream; return how many of them are new."""
         parts = [(start, min(end, 0)), (max(start, self.length), end), *(self.gaps.common(start, end) if self.gaps else ())]
         fresh = 0
         for low, high in parts:
@@ -229,7 +229,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
 
     @property
     def early(self) -> int:
-        """Number of dropped bytes that lie before the first byte of the stream, and not after its end."""
+        """Number of dropped bytes before the first byte of the stream, except those that came after its end."""
         early = sum(high - low for low, high in self.outside.common(self.length - SEQUENCE_JUMP_MAX_BYTES, 0)) if self.outside else 0
         return min(early, self.dropped - self.late)
 
@@ -240,7 +240,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     def _insert(self, start: int, payload: bytes, cut: int, where: Where) -> tuple[bool, int | None]:
         """Insert a payload at offset `start`, followed by `cut` bytes that the snap length cut off.
 
-        Return True when it has new bytes; otherwise the time of its original, or None when that is unknown.
+        Return whether it has new bytes, and the time of its original if it is a copy, None if unknown.
         """
         file, packet, time = where
         length = self.length
@@ -310,7 +310,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             piece = buffer.take(self.length)
             if piece is not None:
                 payload = piece.payload
-                # After a gap a piece is named by its own packet, so that the moment of declaring changes no name.
+                # After a gap, a piece is named by its own packet, so that the moment at which the gap is declared changes no name.
                 if self.gaps is not None:
                     self.deliver(piece.file, [(payload, piece.packet, piece.time, packet)], len(payload))
                 else:
@@ -323,7 +323,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self.buffer = None
 
     def _declare(self, end: int, reason: Reason, where: Where, behind: Where | None = None, code: str = "stream-gap") -> None:
-        """Declare the bytes up to offset `end` missing; the finding is placed at the packet `behind` them, if any."""
+        """Declare the bytes up to offset `end` missing; the finding is placed at the packet `behind` them, if given."""
         offset = self.length
         size = end - offset
         self.items.append(Gap(offset, size, where[1], reason))
@@ -348,7 +348,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self._declare_hole(where, code)
 
     def end(self, where: Where, acknowledged: int) -> None:
-        """End the stream, acknowledged up to an offset: declare the missing bytes, report the totals, free the buffers."""
+        """End the stream, acknowledged up to an offset: declare missing bytes, report the totals, free the buffers."""
         code = "bytes-awaited" if self.buffer is not None and self.buffer.awaited == self.length else "stream-gap"
         self.flush(where, code)
         end = self.fin
@@ -360,9 +360,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.finding_counts = None
 
     def _count_again(self, segment: Segment, copy_of: int | None, *, copied: bool = False) -> bool:
-        """Count a segment without new bytes; `copy_of` is the time of its original, `copied` decides when nothing else does.
+        """Count a segment without new bytes; `copy_of` is the time of its original, `copied` decides if nothing else does.
 
-        Return False when it is a copy of the capture.
+        Return False when it is a copy made by the capture.
         """
         later = None if copy_of is None else segment[1] - copy_of
         proven = is_copy(segment, self.newest)
@@ -378,7 +378,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         return True
 
     def _compare(self, start: int, payload: bytes, where: Where) -> int | None:
-        """Compare a retransmission with the delivered bytes; return the time of its original, None when it is no copy."""
+        """Compare a retransmission with the delivered bytes; return the time of its original, None when it is not a copy."""
         if self.comparison is None:
             self.comparison = DeliveredBytes(self.delivered, self.items)
         conflicts, copy_of = self.comparison.compare(start, payload, self.length, where[0], where[1])
@@ -386,14 +386,14 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         return copy_of
 
     def is_next(self, seq: int) -> bool:
-        """Return True for the next sequence number of the sender, as far as the capture has its data: after its FIN if there is one."""
+        """Return True for the sender's next sequence number, according to the captured data; after its FIN if there is one."""
         distance = sequence_difference(self.sequence, seq)
         if self.fin != UNKNOWN:
             return distance == self.fin + 1 - self.length
         return distance == 0 or (self.buffer is not None and distance == self.buffer.end - self.length)
 
     def is_near(self, seq: int) -> bool:
-        """Return True when a sequence number lies near the bytes seen of the stream."""
+        """Return True when a sequence number is near the bytes seen of the stream."""
         distance = sequence_difference(self.sequence, seq)
         ahead = max(self.buffer.end - self.length, 0) if self.buffer is not None else 0
         return -RESET_WINDOW_BYTES <= distance <= ahead + RESET_WINDOW_BYTES
@@ -408,7 +408,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.window_closed = not window
 
     def _report(self, code: str, text: str, evidence: dict[str, Any], where: Where, place: Where | None = None) -> None:
-        """Report a finding detected at `where`, and placed at `place` if given; above STREAM_FINDINGS_MAX only count it."""
+        """Report a finding detected at `where` and placed at `place`, if given; above STREAM_FINDINGS_MAX, only count it."""
         if self.finding_counts is None:
             self.finding_counts = {}
         count = self.finding_counts.setdefault(code, CodeCount())

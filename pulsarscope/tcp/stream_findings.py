@@ -1,4 +1,4 @@
-"""Construction of TCP findings, and their counts."""
+"""Construction and counts of TCP findings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STALL_RETRANSMISSIONS_MIN = 3
 """Retransmissions of the same bytes that show that nothing gets through; one or two are everyday loss."""
 
 STALL_NANOSECONDS_MIN = 2_000_000_000
-"""Time between the first and the last of them: the timer doubles from at least 200 ms on, and a hop that fails over takes a second."""
+"""Time between the first and the last of them: the timer doubles from at least 200 ms, and a failover of a hop takes a second."""
 
 
 def finding(code: str, text: str, evidence: dict[str, Any], where: Where) -> Finding:
@@ -36,7 +36,7 @@ def finding(code: str, text: str, evidence: dict[str, Any], where: Where) -> Fin
 
 
 def overlap_evidence(conflict: Overlap, size: int, direction: int, packet: int) -> dict[str, Any]:
-    """Return the evidence of a packet that differs in `size` bytes from an earlier one."""
+    """Return the evidence for a packet that differs in `size` bytes from an earlier one."""
     return {
         "direction": direction,
         "offset": conflict.offset,
@@ -86,11 +86,11 @@ class Retransmissions(msgspec.Struct, gc=False):
     first: Where
     count: int = 1
     took: int = 0
-    """Nanoseconds from the first retransmission to the latest."""
+    """Time from the first retransmission to the latest, ns."""
 
     @property
     def is_stall(self) -> bool:
-        """Return True when the bytes did not get through for long."""
+        """Return True when the bytes did not get through for a long time."""
         return self.count >= STALL_RETRANSMISSIONS_MIN and self.took >= STALL_NANOSECONDS_MIN
 
 

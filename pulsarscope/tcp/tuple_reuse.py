@@ -1,7 +1,7 @@
-"""Packets that belong to a later connection than they seem to, because a 4-tuple is used again and the capture has no handshake.
+"""Packets that belong to a later connection than it seems, because a 4-tuple is reused and the capture lacks the handshake.
 
 Data after the end of a stream, or outside all its windows, begin another connection when the peer acknowledges them. After a close, they
-also do when they, or what they acknowledge, lie outside the windows of the closed connection. Until then they are held.
+also do so when they, or the bytes that they acknowledge, are outside the windows of the closed connection. Until then they are held.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def is_stray(connection: Connection, index: int, segment: Segment) -> bool:
-    """Return True for data after the end of their stream, or outside all its windows."""
+    """Return True for data after the end of its stream, or outside all its windows."""
     _, _, seq, ack, flags, _, payload, cut, _, _ = segment
     own, other = connection.streams[index], connection.streams[1 - index]
     if not payload or flags & (SYN | RST) or own.sequence == UNKNOWN:
@@ -32,7 +32,7 @@ def is_stray(connection: Connection, index: int, segment: Segment) -> bool:
         return True
     if distance <= RESET_WINDOW_BYTES or not flags & ACK or other.sequence == UNKNOWN:
         return False
-    # Within one connection, later packets never acknowledge less.
+    # Within one connection, a later packet never acknowledges less.
     acknowledges_less = own.acknowledges != UNKNOWN and sequence_difference(own.acknowledges, ack) < 0
     return acknowledges_less or not _is_within(other, sequence_difference(other.sequence, ack))
 
@@ -55,13 +55,13 @@ def begins_another(connection: Connection, index: int, segment: Segment) -> bool
 
 
 def note_acknowledgment(stream: Stream, seq: int, ack: int, flags: int, payload: bytes) -> None:
-    """Record what the sender of a stream acknowledges; not from a distant segment without data, which may belong to another connection."""
+    """Record what the sender of a stream acknowledges, but not in a distant segment without data: it may be of another connection."""
     if payload or stream.sequence in (seq, UNKNOWN) or abs(sequence_difference(stream.sequence, seq)) <= RESET_WINDOW_BYTES:
         stream.acknowledges = ack if flags & ACK else UNKNOWN
 
 
 def take_back(stream: Stream, segment: Segment, file: int) -> None:
-    """Remove a stray that waits in a stream after a hole: it belongs to another connection."""
+    """Remove a stray that waits in a stream behind a hole: it belongs to another connection."""
     packet, _, seq, _, _, _, payload, cut, _, _ = segment
     if stream.buffer is not None:
         end = stream.length + sequence_difference(stream.sequence, seq) + len(payload)
@@ -70,7 +70,7 @@ def take_back(stream: Stream, segment: Segment, file: int) -> None:
 
 
 def _is_within(stream: Stream, distance: int) -> bool:
-    """Return True when data at a distance from the next byte of an open stream can belong to it."""
+    """Return True when data at a distance from the next byte of an open stream may belong to it."""
     return _lowest(stream) <= distance <= SEQUENCE_JUMP_MAX_BYTES
 
 

@@ -18,7 +18,7 @@ _REFUSALS = (
 
 
 def certificate_names(der: bytes) -> tuple[str, list[str], str] | None:
-    """Return subject (RFC 4514), alternative names and end of validity of a certificate in DER, None when it cannot be parsed."""
+    """Return subject (RFC 4514), alternative names and end of validity of a DER certificate, None when it cannot be parsed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # raised for certificates that violate the standard
         try:

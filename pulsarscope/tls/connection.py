@@ -1,4 +1,4 @@
-"""TLS connection: the cleartext of its handshake, and with its secrets the decrypted streams."""
+"""TLS connection: the cleartext of its handshake and, with its secrets, the decrypted streams."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 _ALERT_BYTES = 19
-"""Size of an encrypted alert: two bytes, its type, and the authentication tag of 16. A Finished has 53 or more."""
+"""Size of an encrypted alert: two bytes, its type, and the authentication tag of 16 bytes. A Finished has 53 or more."""
 
 
 def unfinished(version: int | None, client: Sequence[WaitingRecord], server: Sequence[WaitingRecord]) -> str | None:
     """Return how a handshake failed: refused by the client or the server, or unfinished; None when it may have succeeded.
 
-    The records are those of each side behind the last cleartext one, encrypted unless they change the cipher.
+    `client` and `server` are the records of each side after its last cleartext record, encrypted except for changes of the cipher.
     """
     if version != TLS_1_3:
         both = all(any(record.kind == CHANGE_CIPHER_SPEC for record in records) for records in (client, server))
@@ -39,7 +39,7 @@ def unfinished(version: int | None, client: Sequence[WaitingRecord], server: Seq
         return "unfinished"
     if sealed[0].size == _ALERT_BYTES:
         return "refused-by-client"
-    # Behind the client's Finished a server sends tickets or data; a lone alert that no alert of the client asked for is a refusal.
+    # After the client's Finished, a server sends tickets or data; a lone alert that does not answer an alert of the client is a refusal.
     after = [record for record in server if record.mark > sealed[0].mark]
     if len(after) == 1 and after[0].size == _ALERT_BYTES:
         asked = any(record.size == _ALERT_BYTES and record.mark < after[0].mark for record in sealed)
@@ -80,12 +80,12 @@ _ALERTS = {
 
 
 class Undecrypted(NamedTuple):
-    """Reason that a connection was not decrypted, or not completely."""
+    """Reason why a connection was not decrypted, or not completely."""
 
     reason: str
     """Reason: no-handshake, no-secrets, unsupported or failed."""
     text: str
-    """Reason as the end of a sentence about the connection."""
+    """The reason as the end of a sentence about the connection."""
     records: int
     """Number of records that no key decrypted."""
 
@@ -94,7 +94,7 @@ class TlsConnection:
     """Decryption of both streams of a connection, fed block by block, then finished."""
 
     def __init__(self, known: Secrets, head_bytes: tuple[int, int] = (0, 0), *, spans: bool = False) -> None:
-        """Begin a connection, with secrets of this and others; more may be added later.
+        """Begin a connection, with secrets of this and other connections; more may be added later.
 
         The first `head_bytes` of each stream, such as a PROXY protocol header, are delivered unchanged. With `spans`, the positions of
         contents in the TLS streams are kept, for `place`.
@@ -150,7 +150,7 @@ class TlsConnection:
         return self._take_items()
 
     def _how_unfinished(self) -> str | None:
-        """Return how the handshake failed, None when it may have succeeded, or began before the capture."""
+        """Return how the handshake failed; None when it may have succeeded, or began before the capture."""
         directions, client = self.directions, self._client
         if self._client_hello is None or client is None or self._gapped or any(one.stopped or one.decrypter for one in directions):
             return None
@@ -163,7 +163,7 @@ class TlsConnection:
         return items
 
     def _read(self, stream: int, moment: int, place: Position) -> None:
-        """Process the complete records of a stream, until one needs unknown keys."""
+        """Process the complete records of a stream, up to one that needs unknown keys."""
         direction = self.directions[stream]
         direction.waiting = False
         records = direction.records
@@ -174,7 +174,7 @@ class TlsConnection:
                     break
                 if direction.decrypter is None or record.kind != APPLICATION_DATA:
                     continue
-            # An apparent cleartext record behind lost bytes is refused if the keys do not decrypt it.
+            # An apparent cleartext record after lost bytes is refused if the keys do not decrypt it.
             if (decrypted := direction.open(record, moment)) is None:
                 direction.fail(record)
             else:
@@ -183,7 +183,7 @@ class TlsConnection:
         records.trim()
 
     def _read_clear(self, stream: int, record: TlsRecord, place: Position) -> bool:
-        """Process a cleartext record; return False for an encrypted one without known keys. Application data stays the next record."""
+        """Process a cleartext record; return False for an encrypted one without known keys. Application data remain the next record."""
         direction = self.directions[stream]
         if record.kind == HANDSHAKE:
             direction.records.accept(record)
@@ -220,7 +220,7 @@ class TlsConnection:
                 self._take_message(stream, message)
 
     def _read_partial_hello(self, stream: int) -> None:
-        """Take the client random from an incomplete ClientHello, because the records of the answer can only be buffered for so long."""
+        """Take the client random from an incomplete ClientHello, because the records of the answer cannot be buffered indefinitely."""
         record = self.directions[stream].records.partial()
         if record is not None and record.kind == HANDSHAKE and self._client_hello is None:
             self._client_hello = handshake.partial_client_hello(record.body)
@@ -336,7 +336,7 @@ class TlsConnection:
         return any(direction.decrypted for direction in self.directions)
 
     def describe(self) -> str:
-        """Return version, names and algorithms, as far as they are known, in one line."""
+        """Return version, names and algorithms, if known, in one line."""
         client, server = self._client_hello, self._server_hello
         words = [handshake.VERSIONS.get(server.version, f"TLS {server.version:#06x}") if server is not None else "TLS"]
         if client is not None and client.server_name is not None:
@@ -363,7 +363,7 @@ class TlsConnection:
 
     @property
     def client_random(self) -> str | None:
-        """Return the client random in hex, the name of the connection in a key log."""
+        """Return the client random in hex, which identifies the connection in a key log."""
         return None if self._client_hello is None else self._client_hello.random.hex()
 
     def undecrypted(self) -> Undecrypted | None:

@@ -15,18 +15,18 @@ _TRIAL_BYTES = 1024
 """Cost of a trial decryption beyond its bytes, in bytes."""
 
 _RECORD_MIN_BYTES = 5 + 16
-"""Smallest encrypted record, except with suites with a short tag."""
+"""Smallest encrypted record, except for suites with a short tag."""
 
 
 class Decrypter:
     """Decrypter of one direction; `next_key` and `update_key` follow the handshake."""
 
     def __init__(self, keys: Sequence[Key], *, early: bool = False) -> None:
-        """Initialize with the keys in the order of the handshake; with `early` the first is the key of early data."""
+        """Take the keys in the order of the handshake; with `early`, the first is the key of early data."""
         self.skipped = 0
         """Number of records lost before the last one."""
         self.updated = False
-        """True when the last record used the key after a lost key update; the number of lost records is then unknown."""
+        """True when the last record used a key from after a lost key update; the number of lost records is then unknown."""
         self._keys = list(keys)
         self._early = self._keys[0] if early else None
         self._sequence = 0

@@ -1,7 +1,7 @@
 """Direction of a TLS connection: decrypted content is delivered, the rest is counted.
 
-Content is delivered with the last byte of its record, or as soon as the missing keys are known. Lost records are a gap of the size of
-their contents, as far as it follows from the missing bytes; it is exact for AEAD suites without padding.
+Content is delivered with the last byte of its record, or as soon as the missing keys are known. Lost records become a gap of the size of
+their contents, as far as the missing bytes determine it; it is exact for AEAD suites without padding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SPANS_STEP = 4096
 
 
 class Spans:
-    """Positions of contents in the plaintext and in the TLS stream, as far back as a frame may reach."""
+    """Positions of contents in the plaintext and in the TLS stream, as far back as a frame may extend."""
 
     def __init__(self) -> None:
         self._plain = array("q")  # ends in the plaintext
@@ -51,7 +51,7 @@ class Direction:
     """State of one direction; the connection decides how each record is processed."""
 
     def __init__(self, head_bytes: int, *, spans: bool) -> None:
-        """Initialize a direction with `head_bytes` before TLS, which are delivered unchanged; with `spans` positions are kept."""
+        """Begin with `head_bytes` before TLS, which are delivered unchanged; with `spans`, positions are kept."""
         self.items: list[Item] = []
         """Items to deliver; the connection removes them."""
         self.records = RecordReader()
@@ -67,13 +67,13 @@ class Direction:
         self.waiting = False
         """True while the next record needs keys that may still become known."""
         self.length = 0
-        """Bytes delivered, gaps included, and at the end those not decrypted."""
+        """Bytes delivered, including gaps and, at the end, bytes that were not decrypted."""
         self.missing = 0
-        """Bytes of `length` that are not in the capture: contents of lost records, at the end also missing bytes of the stream."""
+        """Bytes of `length` that are not in the capture: contents of lost records and, at the end, missing bytes of the stream."""
         self.undecrypted = 0
         """Bytes of `length` that were not decrypted."""
         self.clear_bytes = head_bytes
-        """Offset in the stream behind the last cleartext record."""
+        """Offset in the stream after the last cleartext record."""
         self.spans = Spans() if spans else None
         self._head_bytes = head_bytes
         self._refused = 0  # records refused since the last decrypted one
@@ -106,13 +106,13 @@ class Direction:
         self.records.gap(size)
 
     def wait(self) -> None:
-        """Wait for keys for the next record, or stop when too many bytes are buffered."""
+        """Wait for keys for the next record, or stop if too many bytes are buffered."""
         self.waiting = True
         if self.records.buffered > TLS_WAITING_MAX_BYTES:
             self.stop()
 
     def stop(self) -> None:
-        """Stop decrypting, and only count bytes."""
+        """Stop decrypting; only count bytes from now on."""
         self.stopped = True
         self.waiting = False
         self.records.discard()
@@ -159,16 +159,16 @@ class Direction:
             self._early.append((record, content, mark))
 
     def release_early(self, moment: int) -> None:
-        """Deliver early data: its end shows that the server has not rejected it."""
+        """Deliver early data: their end shows that the server has not rejected them."""
         for record, content, mark in self._early:
             self._early_bytes -= len(content)
             self.deliver(record, content, mark, moment)
-        if self._early_bytes:  # of records beyond the bound
+        if self._early_bytes:  # in records beyond the bound
             self._deliver_gap(self._early_bytes, moment)
         self.drop_early()
 
     def drop_early(self) -> None:
-        """Drop early data, which the server rejected if other records follow before its end."""
+        """Drop early data: the server rejected them if other records follow before their end."""
         self._early = []
         self._early_bytes = 0
 

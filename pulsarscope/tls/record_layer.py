@@ -1,6 +1,6 @@
 """Record layer of one direction: position, naming packet, and lost bytes between records (RFC 8446 section 5.1).
 
-A record is named like a frame: by the packet that completed it, behind a gap by the latest packet that carried its bytes.
+A record is named like a frame: by the packet that completed it or, after a gap, by the latest packet that carried its bytes.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class TlsRecord(NamedTuple):
 
 
 class WaitingRecord(NamedTuple):
-    """Record that is not read yet; `mark` names the packet that completed it."""
+    """Record that has not been read yet; `mark` names the packet that completed it."""
 
     kind: int
     size: int
-    """Bytes behind the header."""
+    """Bytes after the header."""
     mark: Mark
 
 
@@ -67,12 +67,12 @@ class RecordReader:
         self._chunks: list[bytes] = []
         self._position = 0  # in `_data`
         self._base = 0  # offset of `_data[0]`
-        self._end = 0  # offset behind the last byte received
+        self._end = 0  # offset after the last byte received
         self._wake = 0  # offset up to which bytes are needed to continue
-        self._ends: list[int] = []  # offset behind each piece
+        self._ends: list[int] = []  # offset after each piece
         self._marks: list[Mark] = []
         self._synchronized = True  # True when a record begins at the position
-        self._resume = 0  # known offset of the next record behind a gap
+        self._resume = 0  # known offset of the next record after a gap
         self._gapped = False
 
     @property
@@ -120,7 +120,7 @@ class RecordReader:
         self._gapped = True
 
     def next(self) -> TlsRecord | None:
-        """Return the next record, None when it is incomplete; it remains the next one until it is accepted or refused."""
+        """Return the next record, None when it is incomplete; it remains the next one until accepted or refused."""
         if self._end < self._wake:
             return None
         self._join()
@@ -154,7 +154,7 @@ class RecordReader:
             return TlsRecord(kind, header, body, start, end)
 
     def accept(self, record: TlsRecord) -> Mark:
-        """Continue behind a record; return the mark that names it."""
+        """Continue after a record; return the mark that names it."""
         self._position = record.end - self._base
         self._synchronized = True
         self.lost = self.lost_missing = 0
@@ -164,12 +164,12 @@ class RecordReader:
         return max(self._marks[bisect_right(self._ends, record.start) : index + 1])
 
     def refuse(self, record: TlsRecord) -> bool:
-        """Skip a record that cannot be decrypted; return False, and search on, when its start was a guess."""
+        """Skip a record that cannot be decrypted; if its start was a guess, return False and keep searching."""
         self._skip(record.end - record.start if self._synchronized else 1)
         return self._synchronized
 
     def partial(self) -> TlsRecord | None:
-        """Return the available part of the next record, None when its start is not known."""
+        """Return the available part of the next record, None when its start is unknown."""
         self._join()
         start = self._base + self._position
         header = self._data[self._position : self._position + _HEADER.size]

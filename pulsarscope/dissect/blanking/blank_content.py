@@ -20,13 +20,13 @@ FIT_NEAR, FIT_BACK, FIT_VARIANTS = 12, (1, 20, 64), 9
 """How many amounts of noise are tried on either side of the best one; the steps back from there; and the kinds of noise."""
 
 FITTED_MAX_BYTES, FITTED_TRIES = 32 << 20, 40
-"""Bytes compressed, and tries made, in the search for content of one size. A search in large content needs that many tries."""
+"""Bounds on the search for content of one size: bytes compressed, and tries. A search in large content needs that many tries."""
 
 CALL_BYTES = 4_096
 """Overhead of one call, as the number of bytes that are compressed in that time."""
 
 DISTINCT_BYTES = (16, 4, 0)
-"""Bytes by which blank messages differ when their contents did. Well-compressed content has no room for many."""
+"""Bytes by which blank messages differ when their contents did. Well-compressed content does not have room for many."""
 
 LEVELS = (6, 9, 1, 0)
 """Levels of zlib, the most common first."""
@@ -36,7 +36,7 @@ _SHORT, _LONG = bytes(byte & 0x7F for byte in range(256)), bytes(byte | 0x90 for
 
 
 def filler(names: MaskedNames, payload: bytes, distinct: int = DISTINCT_BYTES[0]) -> bytes:
-    """Return blank content for a payload. Equal payloads get equal content and others do not, as rules recognise copies by content."""
+    """Return blank content for a payload. Equal payloads get equal content, others different content: rules recognise copies by content."""
     return names.noise(payload, min(len(payload), distinct)).ljust(len(payload), b"\0")
 
 
@@ -54,9 +54,9 @@ class CompressionBudget:
 def fitted(
     names: MaskedNames, compressors: Sequence[Compress], content: bytes, areas: Sequence[Area], size: int, budget: CompressionBudget
 ) -> bytes | None:
-    """Return compressed content of exactly `size` bytes, with as much noise in the payloads as that takes; None if none gives this size.
+    """Return compressed content of exactly `size` bytes, with as much noise in the payloads as that requires; None if impossible.
 
-    A search that has begun is finished, even if it exceeds the budget.
+    A search is finished once it has begun, even if it exceeds the budget.
     """
     room = sum(end - start for start, end in areas)
     seed = names.noise(content, 16)
@@ -94,10 +94,10 @@ def _with_noise(content: bytes, areas: Sequence[Area], noise: bytes, first: int,
 
 
 def _counts(room: int, size: int, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of first and last bytes of noise to try. The caller appends the size that each gave to `sizes`.
+    """Yield the numbers of first and last noise bytes to try. The caller appends the resulting size of each try to `sizes`.
 
-    Compressed content nearly always grows with the noise: first a binary search, then the numbers near its end, and then less noise with a
-    few separate bytes, where sizes grow by single bytes.
+    Compressed content nearly always grows with the noise: a binary search comes first, then the numbers near its result, and then less
+    noise with a few separate bytes, where sizes grow by single bytes.
     """
     yield 0, 0
     if sizes[-1] > size:
@@ -131,13 +131,13 @@ def lengthened(compress: Callable[[bytes], bytes], lengthen: Callable[[bytes, in
 
 
 def deflations(wbits: int = zlib.MAX_WBITS, *, ends: bool = True) -> list[Compress]:
-    """Return functions that compress with zlib in a format, perhaps without the last block. One may reach a size that another cannot."""
+    """Return functions that compress with zlib in a format, possibly without the last block. One may reach a size that another cannot."""
     longer = longer_gzip if wbits > zlib.MAX_WBITS else longer_zlib
     return [lengthened(partial(_deflated, level=level, wbits=wbits, ends=ends), longer) for level in LEVELS]
 
 
 def snappy_blocks() -> list[Compress]:
-    """Return the function that compresses to one block of Snappy."""
+    """Return the function that compresses to a single block of Snappy."""
     import cramjam  # noqa: PLC0415 - heavy, only when something compressed is redacted
 
     return [lengthened(lambda content: bytes(cramjam.snappy.compress_raw(content)), longer_snappy)]

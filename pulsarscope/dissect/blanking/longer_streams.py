@@ -11,10 +11,10 @@ _STORED = b"\x00\x00\xff\xff"
 """Sizes of an empty stored block."""
 
 _EMPTY_BLOCKS = {5: bytes(1) + _STORED, 6: b"\x02\x00" + _STORED, 7: b"\x02\x08\x00" + _STORED, 9: b"\x02\x08\x20\x00\x00" + _STORED}
-"""Nothing, and one, two and three empty blocks with the fixed codes, of ten bits each, and an empty stored one, which ends at a byte."""
+"""Empty blocks by size in bytes: none to three blocks with the fixed codes, of ten bits each, then a stored one, which ends at a byte."""
 
 _WITH_REST = ((), (6,), (7,), (6, 7), (9,))
-"""Sizes of empty blocks that leave a multiple of five bytes, by the rest of a division by five."""
+"""Sizes of empty blocks to add, by remainder modulo five, so that a multiple of five bytes remains."""
 
 _ZSTD_FLAGS_AT, _ZSTD_SINGLE_SEGMENT = 4, 0x20
 _ZSTD_DICTIONARY_BYTES, _ZSTD_SIZE_BYTES = (0, 1, 2, 4), (0, 2, 4, 8)
@@ -22,10 +22,10 @@ _ZSTD_BLOCK = 3
 
 _SNAPPY_PADDING, _SNAPPY_CHUNK_HEAD = 0xFE, 4
 _SNAPPY_SHORT_MAX = 60
-"""Most bytes of a literal whose size stands in its tag."""
+"""Longest literal, in bytes, whose size fits into its tag."""
 
 _SNAPPY_COPY_BYTES = 3
-"""Bytes of a copy with an offset of two bytes, which may be of any size up to 64."""
+"""Bytes of a copy with a two-byte offset, which may have any size up to 64."""
 
 
 def longer_gzip(stream: bytes, lacks: int, _: bytes) -> bytes | None:
@@ -63,7 +63,7 @@ def longer_framed_snappy(stream: bytes, lacks: int, content: bytes) -> bytes | N
 
 
 def longer_snappy(stream: bytes, lacks: int, content: bytes) -> bytes | None:
-    """Write literals for copies, and two literals for one."""
+    """Replace copies with literals, and literals with two each."""
     start = next(index for index, byte in enumerate(stream) if byte < 0x80) + 1
     out = [stream[:start]]
     position = 0
@@ -80,7 +80,7 @@ def longer_snappy(stream: bytes, lacks: int, content: bytes) -> bytes | None:
 
 
 def _literals(said: bytes, wanted: int) -> bytes:
-    """Return these bytes as literals that take the given size or less; but not one byte less where two less is possible."""
+    """Return these bytes as literals that take at most `wanted` bytes; but not one byte less if two less is possible."""
     size = len(said)
     singles = min(wanted - _literal_bytes(size), size - 1)
     while singles and (2 * singles + _literal_bytes(size - singles) > wanted or 2 * singles + _literal_bytes(size - singles) == wanted - 1):
@@ -89,7 +89,7 @@ def _literals(said: bytes, wanted: int) -> bytes:
 
 
 def _partly_copied(element: bytes, said: bytes, wanted: int) -> bytes:
-    """Return a literal and a copy of the rest, where these take the given size or less; otherwise the copy unchanged."""
+    """Return a literal and a copy of the rest, if these take at most `wanted` bytes; otherwise the copy unchanged."""
     taken = min(wanted - len(element) - 1, len(said) - 1, _SNAPPY_SHORT_MAX)
     if len(element) != _SNAPPY_COPY_BYTES or taken < 1:
         return element
@@ -109,7 +109,7 @@ def _literal(said: bytes) -> bytes:
 
 
 def _elements(stream: bytes, position: int) -> Iterator[tuple[int, int, bool, int]]:
-    """Yield start, end, whether it is a copy, and the size of the content of each element of a block."""
+    """Yield start, end, whether it is a copy, and the content size of each element of a block."""
     while position < len(stream):
         kind, number = stream[position] & 3, stream[position] >> 2
         if kind:

@@ -28,7 +28,7 @@ class FieldType(msgspec.Struct, frozen=True):
     type: str
     """One of `FIELD_TYPES`."""
     text: str
-    """Description from the protocol's definition: its message and number."""
+    """Description from the protocol's definition: message and field number."""
     repeated: bool = False
     """Rows hold a list of such values."""
     values: tuple[str, ...] = ()
@@ -52,11 +52,11 @@ FAMILIES = PUBLISH, CONSUME, ACKNOWLEDGE, TRANSACT, KEEP_ALIVE = ("publish", "co
 """Purposes of commands; outputs give each a colour."""
 
 FollowTest = Callable[[FrameRow], bool]
-"""A test for the frames of a followed conversation. It sees all frames of a run in their order."""
+"""A test for the frames of a followed conversation. It sees all frames of a run in order."""
 
 
 class MessageTest(Protocol):
-    """A test for the frames that carried one message. It learns from the message rows of one run, and tests those of another."""
+    """A test for the frames that carried one message. It learns from the message rows of one run, and tests the rows of another."""
 
     def learn(self, row: MessageRow) -> bool:
         """Take the next row of the first run. Return True when its frame is already known to have carried the message."""
@@ -65,7 +65,7 @@ class MessageTest(Protocol):
         """Return True when the frame of a row of the second run carried the message."""
 
     def others(self) -> str:
-        """Return the end of a sentence that lists the messages there are instead. It begins with a colon, or is empty."""
+        """Return the end of a sentence that lists the available messages instead. It begins with a colon, or is empty."""
 
 
 FOLLOW_SUBJECTS = ("connection", "producer", "consumer", "topic", "message", "txn")
@@ -79,7 +79,7 @@ Ranges = tuple[bytes, list[tuple[int, int, str, int]]]
 """The bytes of one frame with its secrets masked, and its named ranges: (start, end, name, depth)."""
 
 Redact = Callable[[FrameRow, bytes], tuple[bytes, bool]]
-"""(frame, its bytes, perhaps without the end) → as many bytes, with masks in place of all user data; and False when its messages are left
+"""(frame, its bytes, possibly without the end) → as many bytes, with masks in place of all user data; and False if its messages are left
 out because they cannot keep their sizes. Never raises on any bytes."""
 
 
@@ -92,10 +92,10 @@ SECRET_RANGE = "(secret)"  # noqa: S105 - a mark, not a secret
 
 
 class GivenSchema(msgspec.Struct, frozen=True):
-    """A schema that the user brings for the payloads of some topics."""
+    """A schema that the user provides for the payloads of some topics."""
 
     topics: str
-    """Pattern, in which * stands for anything; topics have their full or their short names."""
+    """Pattern in which * stands for anything; topics have their full or their short names."""
     type: str
     """Name of the schema's type; its definition, if the type has one; and its properties."""
     definition: bytes = b""
@@ -105,23 +105,23 @@ class GivenSchema(msgspec.Struct, frozen=True):
 
 
 ReadSchema = Callable[[str, str, bytes | None, str], GivenSchema]
-"""(pattern of topics, name of the file, its content, name of one of the types in it) → schema. Content None: there is no such file, and the
-name may be that of a type. Type "": the only one. Raises ValueError with the reason when it is not a schema."""
+"""(pattern of topics, name of the file, its content, name of one of the types in it) → schema. If the content is None, there is no such
+file, and the name may be that of a type. Type "" means the only one. Raises ValueError with the reason when it is not a schema."""
 
 
 ReadNames = Callable[[bytes, str], Mapping[str, str]]
-"""(content of a file from a server, name for what the file does not name) → names of what is only a number on the wire, by its form in
-rows. Raises ValueError with the reason when the file has no names."""
+"""(content of a file from a server, name for what the file does not name) → names for values that are only numbers on the wire, by their
+form in rows. Raises ValueError with the reason when the file has no names."""
 
 
 class PayloadContext(NamedTuple):
     """The context of a message whose payload is decoded."""
 
     topic: str
-    """Topic as on the wire; "" when the connection does not show it."""
+    """Topic as on the wire; "" if the connection does not show it."""
     key: str | None
     key_is_bytes: bool
-    """The key is base64."""
+    """True when the key is base64."""
     properties: Mapping[str, str]
     schema_version: bytes | None
 
@@ -137,7 +137,7 @@ class PayloadDecoder(Protocol):
 
 
 class Stored(NamedTuple):
-    """The contents of an entry as servers of one protocol store them, read for another protocol, which carries the entry to storage."""
+    """The contents of an entry as servers of one protocol store it, read for the protocol that carries the entry to storage."""
 
     kind: str
     """Kind in one word: message, cursor."""
@@ -153,7 +153,7 @@ ReadStored = Callable[[bytes, int, int], Stored | None]
 
 
 ReadReceipt = Callable[[FrameRow], "tuple[int, int] | None"]
-"""Reader of a frame by which a server confirms that an entry is stored: returns its ledger and its number there; None for other frames."""
+"""Reader of a frame by which a server confirms that an entry is stored: returns its ledger and entry id; None for other frames."""
 
 
 class Section(NamedTuple):
@@ -169,7 +169,7 @@ class Registry(NamedTuple):
     """The state that servers and clients of a protocol keep in ZooKeeper, as read from a dump."""
 
     sections: dict[str, Section]
-    """By name, in the order in which they are shown."""
+    """Sections by name, in display order."""
     unknown: list[Node]
     """Nodes that do not belong to the protocol."""
     notes: list[DumpNote]
@@ -227,7 +227,7 @@ class LiveFold(ReportFold, Protocol):
     """A fold that also serves runs without end."""
 
     def forget_ended(self) -> None:
-        """When the table is filling up, drop the records of what has ended, or make room in another way."""
+        """Drop the records of what has ended when the table is filling up, or make room in another way."""
 
 
 class Course(NamedTuple):
@@ -237,7 +237,7 @@ class Course(NamedTuple):
     lines: tuple[str, ...]
     """Keys of the record whose values change over time."""
     points: list[tuple[int, tuple[int | None, ...]]]
-    """Times, in nanoseconds since the epoch, each with the values of the lines."""
+    """Times in nanoseconds since the epoch, each with the values of the lines."""
 
 
 @runtime_checkable
@@ -245,7 +245,7 @@ class CourseFold(ReportFold, Protocol):
     """A fold that can show how its records changed over time."""
 
     def keep_courses(self) -> None:
-        """Keep courses from now on."""
+        """Record courses from now on."""
 
     def courses(self) -> list[Course]:
         """Return the courses, the most significant first."""
@@ -272,9 +272,9 @@ class Step(NamedTuple):
 
     name: str
     start: int
-    """Time, nanoseconds since the epoch."""
+    """Start, nanoseconds since the epoch."""
     end: int | None
-    """Time of its end; None when the capture lacks the end."""
+    """End, nanoseconds since the epoch; None if not in the capture."""
 
 
 class Lane(NamedTuple):
@@ -297,19 +297,19 @@ class LaneFold(ReportFold, Protocol):
 
 
 class ReportTable(NamedTuple):
-    """A table of a protocol's own in statistics."""
+    """A protocol's own table in statistics."""
 
     name: str
     """Name of the section."""
     title: str
     note: str
     columns: tuple[ReportColumn, ...]
-    """Columns of the text; records may have more."""
+    """Columns shown in text; records may have more."""
     make: Callable[[], ReportFold]
     kinds: frozenset[str] = frozenset()
     """Kinds of rows that it needs besides frames, exchanges and connections."""
     contents: bool = False
-    """True when the records contain parts of messages; pages that can be shared leave those out."""
+    """True when the records contain parts of messages; shareable pages omit those."""
 
 
 def nothing_stood_in(_row: FrameRow) -> str | None:
@@ -323,6 +323,6 @@ class TopicNames(msgspec.Struct, frozen=True):
     short: Callable[[str], str] = str
     """The topic without the defaults that clients add themselves."""
     base: Callable[[str], str] = str
-    """The partitioned topic of a partition; any other topic itself."""
+    """The partitioned topic that a partition belongs to; any other topic itself."""
     stood_in: Callable[[FrameRow], str | None] = nothing_stood_in
-    """The name that stands for the topic of a frame in rows that do not know it."""
+    """The name that stands for a frame's topic in rows whose topic is unknown."""

@@ -38,7 +38,7 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import Checksum, FrameRow, MessageRow
 
 if TYPE_CHECKING:
-    from pulsarscope.dissect.contract.known_issues import KnownIssues  # as below
+    from pulsarscope.dissect.contract.known_issues import KnownIssues  # as above
     from pulsarscope.model.masked_names import MaskedNames  # few runs need it
 
 
@@ -55,8 +55,8 @@ SUMMARY_ITEMS = 5
 """Values of a list that the summary of a frame shows."""
 
 Layout = Callable[[bytes, int, int], Decoded | None]
-"""Reads the whole frame data[start:end] as `Dissector.decode` would, if it has the layout of an earlier one; returns None otherwise. Such a
-frame has a command, is not malformed, and announces nothing."""
+"""Reader of the whole frame data[start:end]: returns the same as `Dissector.decode` if the frame has the layout of an earlier one, else
+None. Such a frame has a command, is not malformed, and announces nothing."""
 
 
 class Candidate(NamedTuple):
@@ -65,12 +65,12 @@ class Candidate(NamedTuple):
     size: int
     """Bytes of the whole frame, including its length field; 0 when not known yet."""
     seen: int
-    """Position after the last byte that was examined or, for `wait`, that is needed."""
+    """Position after the last byte that was examined or, for `wait`, is needed."""
     proof: str
-    """sure (proven by its own checksum), likely (a second frame must follow), wait (more bytes are needed), no (no frame begins here, but
-    it took work to find out)."""
+    """sure (proven by its own checksum), likely (a second frame must follow), wait (more bytes are needed), or no (no frame begins here,
+    but finding out took work)."""
     cost: int
-    """Work that it took, as the number of bytes for which a checksum takes as long."""
+    """Work that recognition took, as the number of bytes for which a checksum takes as long."""
 
 
 class Framing(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class Framing(msgspec.Struct, frozen=True):
     largest: int
     """Bytes of the largest frame, until a frame announces another bound."""
     lookahead: int
-    """Bytes that `Dissector.recognise` must see to know a position."""
+    """Bytes that `Dissector.recognise` must see to judge a position."""
     length: Struct | FrameSize = Struct(">I")
     """Format of the length field at the start of each frame, or a function."""
     adds: int = 4
@@ -134,18 +134,18 @@ class Dissector:
     contract: int = 1
     """Version of the contract that the dissector is written for."""
     package: str = "pulsarscope"
-    """Name of the distribution that brings it; the registry sets it."""
+    """Name of the distribution that provides it; the registry sets it."""
     announcing: frozenset[str] = frozenset()
     """Commands that may announce a bound on frame sizes."""
     opening: frozenset[str] = frozenset()
-    """Commands by which the two sides open a connection: a reader needs them to follow it."""
+    """Commands by which the two sides open a connection: readers need them to follow it."""
     upgrade: Callable[[bytes], int | None] | None = None
-    """Function of the first bytes of a stream: the size of the first frame when it asks to continue in TLS, or agrees to that; 0 when more
-    bytes are needed to decide; None for any other frame. A staticmethod."""
+    """Function of the first bytes of a stream: the size of the first frame if it asks to continue in TLS, or agrees to; 0 if more bytes are
+    needed to decide; None for any other frame. A staticmethod."""
     keeps_frames: bool = False
-    """The session reads the bytes of frames, as `Frame.raw`; that costs a copy of each frame."""
+    """True when the session reads the bytes of frames, as `Frame.raw`; this costs a copy of each frame."""
     layouts: Mapping[bytes, Layout] = {}
-    """Readers of frames with the layout of an earlier one, by the bytes of a frame at `layout_head`. `decode` may add to it."""
+    """Readers of frames with the layout of an earlier one, by a frame's bytes at `layout_head`. `decode` may add readers."""
     layout_head: tuple[int, int] = (0, 0)
     """Start and end, in a frame, of the bytes that identify its layout."""
     compiled: Any = None
@@ -153,12 +153,12 @@ class Dissector:
 
     @property
     def find_candidate(self) -> Callable[[bytes, int, int], int]:
-        """Function of (data, position, end) that returns the next position worth a call of `recognise`; −1 for none before `end`."""
+        """Function of (data, position, end) that returns the next position worth a call of `recognise`; −1 if none before `end`."""
         lookahead = self.framing.lookahead
         return lambda _data, position, end: position if end - position >= lookahead else -1
 
     def opens(self, data: bytes, position: int, end: int) -> str | None:
-        """Return the sender (client, server) of the frame at the start of a stream when it proves the protocol by itself, else None."""
+        """Return the sender (client, server) of the first frame of a stream if it proves the protocol by itself, else None."""
 
     @property
     def decode_partial(self) -> Callable[[bytes, int, int], Decoded]:
@@ -169,16 +169,16 @@ class Dissector:
         """Return the only side that sends this command (client, server), None when both may."""
 
     def max_frame_size(self, fields: dict[str, Any]) -> int | None:
-        """Return the new bound on frame sizes, in bytes, in the fields of an announcing command; None for none."""
+        """Return the new bound on frame sizes, in bytes, from the fields of an announcing command; None for none."""
 
     def foreign(self, name: str | None, port: int) -> tuple[str, str]:
-        """Return the finding (code, text) for a connection on a port of this protocol that speaks `name` (None: unknown) instead."""
+        """Return the finding (code, text) for a connection on a port of this protocol that speaks `name` instead (None: unknown)."""
         return "foreign-protocol", f"{name or 'an unknown protocol'} is spoken on port {port}"
 
     # ---- capabilities: findings
 
     codes: Mapping[str, Code] = {}
-    """Finding codes in the protocol's own words. Codes of `GENERIC_CODES` that it lacks are taken from there."""
+    """Finding codes in the protocol's own words. Codes of `GENERIC_CODES` that are missing here are taken from there."""
 
     def code(self, name: str) -> Code:
         """Return the finding code of a name. Raises KeyError when there is none."""
@@ -194,7 +194,7 @@ class Dissector:
 
     @property
     def known_issues(self) -> KnownIssues:
-        """Issues of its clients and servers, and the versions that have them."""
+        """Issues of its clients and servers, and the affected versions."""
         from pulsarscope.dissect.contract.known_issues import KnownIssues  # noqa: PLC0415 - only diagnoses need it
 
         return KnownIssues()
@@ -202,7 +202,7 @@ class Dissector:
     # ---- capabilities: text
 
     sides: tuple[str, str] = (CLIENT, SERVER)
-    """Names of the two sides, in the words of its users."""
+    """Names of the two sides, as the protocol's users call them."""
     refusals: tuple[str, ...] = ()
     """Suffixes of the commands that refuse something; outputs highlight them."""
     families: Mapping[str, str] = {}
@@ -222,7 +222,7 @@ class Dissector:
 
     @property
     def explain(self) -> Callable[[str, Any], str | None]:
-        """Function that explains a field (name, value) in words where the value alone says too little; otherwise it returns None."""
+        """Function that explains a field (name, value) in words if the value alone says too little, and otherwise returns None."""
         return _explain_nothing
 
     def message_checksum(self, row: FrameRow) -> Checksum | None:
@@ -238,7 +238,7 @@ class Dissector:
         return True
 
     def ranges(self, data: bytes) -> Ranges:
-        """Return the bytes of one frame with its secrets masked, and its named ranges; by default, all after the length is masked."""
+        """Return the bytes of one frame with secrets masked, and its named ranges; by default, everything after the length is masked."""
         head = min(self.framing.length.size, len(data))
         if self.show_secrets:
             return data, [(0, head, "length", 0), (head, len(data), "body", 0)]
@@ -247,7 +247,7 @@ class Dissector:
     # ---- capabilities: commands
 
     def redaction(self, names: MaskedNames) -> Redact | None:
-        """Return a function that redacts frames, so that a capture can be shared; None: its connections cannot be redacted."""
+        """Return a function that redacts frames, so that a capture can be shared; None if its connections cannot be redacted."""
         del names
         return None
 
@@ -263,7 +263,7 @@ class Dissector:
 
     @property
     def tables(self) -> tuple[ReportTable, ...]:
-        """Tables of its own in statistics."""
+        """Its own tables in statistics."""
         return ()
 
     @property
@@ -273,7 +273,7 @@ class Dissector:
 
     @property
     def names_reader(self) -> ReadNames | None:
-        """Reader of the names in what its servers report to an administrator."""
+        """Reader of the names in what its servers report to administrators."""
         return None
 
     @property
@@ -298,19 +298,19 @@ class Dissector:
         return None
 
     stored_openers: tuple[MakeStoredOpener, ...] = ()
-    """Makers of those of all dissectors; the registry sets it."""
+    """Makers of the openers of all dissectors; the registry sets it."""
 
     @property
     def receipt_reader(self) -> ReadReceipt | None:
-        """Reader of the answers to what its clients publish, when its servers hand that to storage that speaks another protocol."""
+        """Reader of the answers to what its clients publish, if its servers hand that to storage that speaks another protocol."""
         return None
 
     receipt_readers: tuple[ReadReceipt, ...] = ()
     """Readers of all dissectors, for the protocol of a storage; the registry sets it."""
     stores: bool = False
-    """Its clients are servers of another protocol, which use it to store what their own clients send."""
+    """True when its clients are servers of another protocol, which store here what their own clients send."""
     passwords: tuple[bytes, ...] = ()
-    """Passwords that the user gives, for digests that have a key; the engine sets it before anything is decoded."""
+    """Passwords from the user, for keyed digests; the engine sets it before anything is decoded."""
 
     @property
     def schema_reader(self) -> ReadSchema | None:
@@ -329,7 +329,7 @@ def _summary(row: FrameRow) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """Return a value as -V writes it; None for bytes and for values with named parts."""
+    """Return a value as -V writes it; None for bytes and for structured values."""
     if value is True or value is False:
         return "true" if value else "false"
     if isinstance(value, list):

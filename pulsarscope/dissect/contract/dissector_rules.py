@@ -1,4 +1,4 @@
-"""The rules that a dissector brings, with their codes and thresholds."""
+"""The rules that a dissector provides, with their codes and thresholds."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ class Rules(NamedTuple):
     connection: tuple[type[ConnectionRule], ...] = ()
     keys: tuple[KeyRule, ...] = ()
     messages: bool = False
-    """A rule handles MessageRows: payloads are then opened."""
+    """True when a rule handles MessageRows: payloads are then opened."""
     thresholds: tuple[Threshold, ...] = ()
-    """Limits that decide their findings: each finding names those of its code, unless its evidence says which one."""
+    """Limits that decide their findings: each finding names all limits of its code, unless its evidence says which one applied."""
     needs_both: frozenset[str] = frozenset()
-    """Codes of findings of one connection about what is absent: not reported where the capture has one direction only."""
+    """Codes of findings about something absent in one connection: not reported if the capture has only one direction."""
     unread: tuple[str, ...] = ()
-    """Names of the key rules that also get a fact `UNREAD` of each connection without a known protocol on which the server said nothing (a
-    SYN without an answer, or refused) or that speaks TLS. The key is the client's host; the values are server, client_bytes, server_bytes,
-    closed, closed_by, end and tls."""
+    """Names of the key rules that also get a fact `UNREAD` for each connection that speaks TLS, or has no known protocol and on which the
+    server sent nothing (a SYN that was refused or not answered). The key is the client's host; the values are server, client_bytes,
+    server_bytes, closed, closed_by, end and tls."""
     legs: DescribeLegs | None = None
-    """Makes the finding about two connections that are legs of one path; no key rule sees the facts of the inner one."""
+    """Makes the finding about two connections that are legs of one path; key rules do not see the facts of the inner one."""
     other_keys: frozenset[str] = frozenset()
-    """Names of public key rules of other dissectors for which its rules emit facts; none is needed."""
+    """Names of public key rules of other dissectors for which these rules emit facts; they need not be installed."""
     journeys: tuple[type[ConnectionRule], ...] = ()
-    """The rules whose facts `KeyRule.journeys` needs, maybe some of `connection` among them. They run when journeys are asked for, and
-    see messages then."""
+    """The rules whose facts `KeyRule.journeys` needs, possibly including some of `connection`. They run when journeys are requested, and
+    then see messages."""
     stretches: StretchesOf | None = None
-    """Puts rows into columns for the rules that take them so."""
+    """Puts rows into columns for the rules that accept them."""
 
     def chosen(self, *, findings: bool, journeys: bool) -> Rules:
-        """Return those that run when findings, or journeys, are asked for."""
+        """Return the rules that run when findings, or journeys, are requested."""
         chosen = self.connection if findings else ()
         if journeys:
             chosen += tuple(rule for rule in self.journeys if rule not in chosen)

@@ -13,7 +13,7 @@ from pulsarscope.dissect.contract.legs import Anchor
 from pulsarscope.model.records import FrameRow, MessageRow
 
 PRODUCE, DELIVER, STORE, LOAD = "produce", "deliver", "store", "load"
-"""Directions of messages. The last two are those of copies in storage, which do not count as separate messages."""
+"""Directions of messages. The last two are for copies in storage, which do not count as separate messages."""
 
 COPIES = frozenset({STORE, LOAD})
 
@@ -48,11 +48,11 @@ class Exchange(msgspec.Struct):
     key: str | None = None
     """Key of a response without a request."""
     final: bool = True
-    """The response closes the exchange, which then gets a row; otherwise only its order in the capture is checked."""
+    """True when the response closes the exchange, which then gets a row; otherwise only its order in the capture is checked."""
 
 
 class SingleMessage(msgspec.Struct):
-    """Application message with its payload: the engine adds size, digest and the requested form."""
+    """An application message with its payload: the engine adds size, digest and the requested form."""
 
     row: MessageRow
     payload: bytes | None = None

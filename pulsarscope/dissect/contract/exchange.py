@@ -10,17 +10,17 @@ from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX
 from pulsarscope.model.records import FrameRow
 
 EARLY_RESPONSES_MAX = 4096
-"""Responses kept for a request that may still come: a capture reorders the two directions by a few packets, a hole by more."""
+"""Responses kept for a request that may still come: captures reorder the two directions by a few packets, holes by more."""
 
 REORDERED_PACKETS_MAX = 256
-"""Greatest distance in packets of a request behind its response: capturing reorders the two directions by a few."""
+"""Greatest distance in packets of a request from an earlier captured response: captures reorder the two directions by a few."""
 
 REORDERED_NANOSECONDS_MAX = HOLE_NANOSECONDS_MAX
-"""The same bound in time, for requests that come again under the same key."""
+"""The same bound in time, for requests that recur under the same key."""
 
 
 class Request(msgspec.Struct, gc=False):
-    """A frame that asks, with the columns of its exchange row."""
+    """A requesting frame, with the columns of its exchange row."""
 
     file: int
     packet: int
@@ -36,7 +36,7 @@ class Request(msgspec.Struct, gc=False):
 
 
 class Response(msgspec.Struct, gc=False):
-    """A frame that answers, with the columns of its exchange row."""
+    """An answering frame, with the columns of its exchange row."""
 
     file: int
     packet: int
@@ -69,17 +69,17 @@ class Placed(Protocol):
 
 
 def elapsed(request: Placed, response: Placed) -> int | None:
-    """Return the nanoseconds from a request to its response; None when the capture has them in the wrong order."""
+    """Return the nanoseconds from a request to its response; None if the capture has them in the wrong order."""
     if (response.file, response.packet) < (request.file, request.packet) or response.time < request.time:
         return None
     return response.time - request.time
 
 
 def is_near(request: Placed, response: Placed, *, recurs: bool = False) -> bool:
-    """Return True when a request that became readable after a response may be the one it answers.
+    """Return True when a request that became readable after a response may be the one that it answers.
 
-    The request was held up, or the two were captured out of order. A response from further back answers a request that is not in the
-    capture: keys do come again; `recurs`: soon.
+    Either the request was held up, or the two were captured out of order. A response from further back answers a request that is not in the
+    capture, since keys are reused; with `recurs`, soon.
     """
     if (request.file, request.packet) <= (response.file, response.packet):
         return True
@@ -89,7 +89,7 @@ def is_near(request: Placed, response: Placed, *, recurs: bool = False) -> bool:
 
 
 def request_of(frame: FrameRow, key: str | None) -> Request:
-    """Return a frame as a request; `key`: of its exchange row."""
+    """Return a frame as a request; `key` is that of its exchange row."""
     return Request(
         frame.file, frame.packet, frame.sub, frame.time, frame.command or "", key, frame.topic, frame.producer_name, frame.subscription
     )
@@ -101,8 +101,8 @@ def response_of(frame: FrameRow) -> Response:
 
 
 def answer(frame: FrameRow, request: Request) -> None:
-    """Note in a frame that it answers a request."""
-    # As `frame_name` and `elapsed`, without the calls: this is done for every response.
+    """Record in a frame that it answers a request."""
+    # Same as `frame_name` and `elapsed`, without the calls: this runs for every response.
     frame.request = f"{request.file}:{request.packet}.{request.sub}"
     if request.time <= frame.time and request.packet <= frame.packet and request.file == frame.file:
         frame.latency_ns = frame.time - request.time

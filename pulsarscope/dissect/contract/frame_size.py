@@ -9,13 +9,13 @@ class FrameSize:
     """Length of frames without a length field of fixed place and format, given by a function. Used as `Framing.length`, with adds=0."""
 
     size = 1
-    """Bytes that are there when the function is called."""
+    """Bytes that are present when the function is called."""
 
     def __init__(self, read: Callable[[bytes, int], int | None]) -> None:
         """Args: read: (data, position) → bytes of the whole frame that begins there; None while more bytes are needed."""
         self._read = read
 
     def unpack_from(self, data: bytes, position: int = 0) -> tuple[int]:
-        """Return the size of a frame as `struct.Struct` gives a length; while the size is unknown, one byte more than there is."""
+        """Return the size of a frame as `struct.Struct` returns a length; while it is unknown, one byte more than available."""
         size = self._read(data, position)
         return (len(data) - position + 1 if size is None else size,)

@@ -69,11 +69,11 @@ class KeptBytes(NamedTuple):
     raw: bool = False
     """Whole frames."""
     columns: bool = False
-    """Frames may stay in the columns of a compiled reader, without rows."""
+    """True when frames may stay in the columns of a compiled reader, without rows."""
 
 
 class Attachment(msgspec.Struct, gc=False):
-    """The part of a frame that no output sees."""
+    """The part of a frame that outputs never see."""
 
     notes: list[Note] | None = None
     payload: bytes | None = None
@@ -96,7 +96,7 @@ class FrameBatch:
         self.attachments: dict[int, Attachment] = {}
         """By position in the batch."""
         self.streams: list[int] = []
-        """Stream (0 or 1) of each frame while it is not known which of the two is the client's; then empty."""
+        """Stream (0 or 1) of each frame while it is unknown which stream is the client's; then empty."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -111,11 +111,11 @@ class FrameBatch:
             self.attachments[before + position] = attachment
 
     def all_moments(self) -> Sequence[int]:
-        """Return the moments of all frames, wherever they are kept."""
+        """Return the moments of all frames, wherever they are stored."""
         return self.moments
 
     def first_moment(self) -> int:
-        """Return the earliest moment of the frames; there must be at least one."""
+        """Return the earliest moment of the frames, of which there must be at least one."""
         return min(self.moments)
 
     def part(self, start: int, stop: int) -> FrameBatch:
@@ -139,7 +139,7 @@ class FrameBatch:
             yield batch
 
     def sort(self, ranks: Sequence[Any] = ()) -> None:
-        """Order the frames by moment, and those of one moment by their ranks; without ranks, keep their order."""
+        """Order the frames by moment, and frames of one moment by rank; without ranks, keep their order."""
         rows, moments, streams, attachments = self.rows, self.moments, self.streams, self.attachments
         keys: Sequence[Any] = [*zip(moments, ranks, strict=True)] if ranks else moments
         order = sorted(range(len(keys)), key=keys.__getitem__)

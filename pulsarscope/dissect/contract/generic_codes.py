@@ -8,7 +8,7 @@ DISSECTOR_FAILED, RULE_FAILED = "dissector-failed", "rule-failed"
 """Codes of an exception that a dissector, or a rule, raised."""
 
 FAILED_CODES = frozenset({DISSECTOR_FAILED, RULE_FAILED})
-"""Findings which mean that the verdict lacks the contribution of a dissector or a rule."""
+"""Codes of findings that mean that the verdict lacks the contribution of a dissector or a rule."""
 
 GENERIC_CODES = table(
     FRAME.error("frame-malformed", "A frame does not decode, or has an impossible size.", "Look at it with decode -x."),

@@ -1,7 +1,7 @@
 """Known issues of clients and servers: their signs, and the affected versions.
 
-A table has a line for each issue, with the columns of `COLUMNS`. A version is three numbers; a range is "A" to "B" as in
-">=2.11,<2.11.2 | >=3.0,<3.0.1", one part for each line of releases.
+A table has one line per issue, with the columns of `COLUMNS`. A version is three numbers; a range goes from "A" to "B", as in
+">=2.11,<2.11.2 | >=3.0,<3.0.1", with one part for each line of releases.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class KnownIssue(NamedTuple):
     source: str
     """Address of the source."""
     date: date
-    """Day on which the issue or change was opened, or the release with the fix made."""
+    """Date on which the issue or change was opened, or the release with the fix was published."""
 
     def fits(self, row: FindingRow) -> bool:
         """Return True when a finding may show it, whatever the versions."""
@@ -56,7 +56,7 @@ class KnownIssue(NamedTuple):
         return version is not None and any(first <= version < after for first, after in self.affected)
 
     def record(self) -> dict[str, Any]:
-        """Return what users see of it, for programs."""
+        """Return the fields that users see, for programs."""
         return {"issue": self.issue, "url": self.source, "product": self.product, "fixed": [*self.fixed], "title": self.title}
 
 
@@ -71,7 +71,7 @@ class KnownIssues(NamedTuple):
 
 
 def version(text: str) -> Version:
-    """Return the version that two or three numbers give. Raises ValueError."""
+    """Return the version in a text of two or three numbers. Raises ValueError."""
     numbers = [int(number) for number in text.split(".")]
     major, minor, patch = numbers if len(numbers) == 3 else (*numbers, 0)
     return major, minor, patch

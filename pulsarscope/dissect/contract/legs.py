@@ -1,7 +1,7 @@
-"""Legs of a path: connections that carry the same frames, one on either side of a proxy or a balancer of TCP.
+"""Legs of a path: connections that carry the same frames, one on either side of a proxy or TCP load balancer.
 
-A session reports pairs of frames, one of each direction, that all legs of its connection's path have: an anchor. Two connections are legs
-when both have an anchor, and the frames of the one lie between those of the other.
+A session reports pairs of frames, one of each direction, that all legs of its connection's path have: anchors. Two connections are legs if
+both have an anchor, and the frames of one lie between those of the other.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FrameRow
 
 ANCHOR = "anchor"
-"""Kind of the rows of anchors, which no output shows; name of their facts."""
+"""Kind of the rows of anchors, which no output shows; also the name of their facts."""
 
 _VALUES = "first", "unique", "pushed", "client", "server"
-"""Names of the values of an anchor's fact."""
+"""Names of the values in an anchor's fact."""
 
 ENOUGH = 3
-"""Weight at which two connections count as legs: one anchor that no other connections can have, or three others. A request counts two where
-a host asks itself. Equal frames that do not enclose each other count against it."""
+"""Weight at which two connections count as legs: one anchor that no other connections can have, or three others. A request counts two if
+the inner leg begins at the host where the outer one ends. Equal frames that do not enclose each other count against it."""
 
 
 class Anchor(NamedTuple):
-    """Two frames of a connection, the second in answer to the first: an event of a session."""
+    """Two frames of a connection, the second an answer to the first: an event of a session."""
 
     content: tuple[object, ...]
     """Content that all legs of the path have: commands, ids, names."""
@@ -45,27 +45,27 @@ class Anchor(NamedTuple):
 
 
 class AnchorRow(NamedTuple):
-    """An anchor among the rows of all connections, after its last frame."""
+    """An anchor among the rows of all connections, placed after its last frame."""
 
     key: str
     """Digest of its content."""
     packed: _Packed
-    """Its fact, as tables of legs keep it. A run may have two tables."""
+    """Its fact, in the form that tables of legs store. A run may have two tables."""
     time: int
-    """That of the last frame."""
+    """Time of the last frame."""
     connection: str
-    """Name as rows have it."""
+    """Name as in rows."""
     server: str
-    """Endpoint."""
+    """Endpoint of the server."""
 
     @property
     def fact(self) -> Fact:
-        """At the place of the last frame; first (its place and time), unique, pushed, client and server are its values."""
+        """Fact at the place of the last frame; its values are first (place and time), unique, pushed, client and server."""
         return _unpack(self.packed)
 
 
 def anchor_row(anchor: Anchor, ends: tuple[str, str]) -> AnchorRow:
-    """Return the row of an anchor of a connection with this client and server."""
+    """Return the row of an anchor of a connection with these ends (client, server)."""
     first, (client, server) = anchor.first, ends
     began = [first.file, first.packet, first.sub, first.time]
     values = {"first": began, "unique": anchor.unique, "pushed": anchor.pushed, "client": client, "server": server}
@@ -84,23 +84,23 @@ class Legs(msgspec.Struct):
     """Two connections, the inner one of which forwards what the outer one carries."""
 
     outer: Where
-    """Last frame of the first anchor that both have, as the outer one has it."""
+    """Last frame of the first common anchor, in the outer connection."""
     inner: Where
     outer_ends: tuple[str, str]
     """(client, server)."""
     inner_ends: tuple[str, str]
     weight: int = 0
     first: tuple[str, str] = ("", "")
-    """Names of the first frames of that anchor, on the outer and on the inner one."""
+    """Names of the first frames of that anchor, in the outer and in the inner connection."""
     anchors: int = 0
-    """Number of anchors that both have, up to `ANCHORS_MAX`."""
+    """Number of common anchors, up to `ANCHORS_MAX`."""
     times: list[tuple[int, int, int]] = []
     """Exchanges that the client began: nanoseconds from the outer leg to the inner one, from request to answer there, and back to the outer
     leg."""
     reported: bool = False
 
     def add(self, outer: Fact, inner: Fact) -> None:
-        """Add an anchor that both have."""
+        """Add an anchor that both connections have."""
         begun, passed = outer.values["first"], inner.values["first"]
         if not self.anchors:
             self.first = frame_name(*begun[:3]), frame_name(*passed[:3])
@@ -117,7 +117,8 @@ INNER = "inner"
 """Name of the fact that a connection is an inner leg, for processes that evaluate facts but not anchors."""
 
 JOINED = "joined"
-"""Name of the fact that holds the table of legs of a stream so far."""
+"""Server of all of them; None if there are several. One server has many clients that send the same, and these are not legs of each
+other."""
 
 _NOWHERE = Where(None, 0, 0, 0, 0, "")
 """A place before all frames."""
@@ -136,10 +137,10 @@ class _Equal(msgspec.Struct):
 
 
 WAITING_LIMITS = ANCHOR_NANOSECONDS_MAX, ANCHORS_WAITING_MAX, ANCHORS_OF_KEY_MAX
-"""For how long an anchor waits at least, how many wait, and how many with the same content."""
+"""Minimum time for which an anchor waits, maximum number that wait, and maximum number with the same content."""
 
 _Packed = bytes | Fact
-"""An anchor that waits. There are very many, and most wait alone."""
+"""A waiting anchor. There are very many, and most have no equals."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -154,7 +155,7 @@ def _pack(anchor: Fact) -> _Packed:
 
 
 def _unpack(packed: _Packed) -> Fact:
-    """Return an anchor as it was."""
+    """Return the unpacked anchor."""
     if not isinstance(packed, bytes):
         return packed
     where, *values = _decode(packed)
@@ -162,20 +163,20 @@ def _unpack(packed: _Packed) -> Fact:
 
 
 class WaitingAnchors:
-    """Anchors that wait for those of other legs; the compiled reader has a class of the same name for them."""
+    """Anchors that wait for those of other legs; the compiled reader has a class of the same name for this."""
 
     def __init__(self) -> None:
         self._recent: dict[str, _Packed | _Equal] = {}
-        """Latest anchors by content: one, or those that are equal."""
+        """Latest anchors by content: a single one, or equal ones."""
         self._older: dict[str, _Packed | _Equal] = {}
-        """Anchors before these, at least as long as one waits for the other leg's."""
+        """Anchors before these, kept so that each waits for the minimum time at least."""
         self._began = 0
         self._count = 0
         """Number of the latest anchors."""
 
     @classmethod
     def of_compiled(cls, compiled: Any) -> WaitingAnchors:
-        """Return those of the compiled reader."""
+        """Return the waiting anchors of the compiled reader."""
         waiting = cls()
         recent, older, waiting._began, waiting._count = compiled.state()
         waiting._recent, waiting._older = (
@@ -184,9 +185,9 @@ class WaitingAnchors:
         return waiting
 
     def add(self, key: str, packed: _Packed, time: int, server: str, limits: tuple[int, int, int]) -> Sequence[_Packed] | None:
-        """Let an anchor wait; return those with its content that have waited before, unless all have its server.
+        """Add an anchor to those that wait; return earlier waiting ones with its content, unless all have its server.
 
-        `limits`: for how long one waits at least, nanoseconds, how many wait, and how many with the same content.
+        `limits`: minimum time to wait, nanoseconds; maximum number that wait; maximum number with the same content.
         """
         longest, most, of_key = limits
         if time - self._began > longest or self._count >= most:
@@ -201,7 +202,7 @@ class WaitingAnchors:
         return others
 
     def _keep(self, key: str, server: str, packed: _Packed, most: int) -> None:
-        """Let an anchor wait among the latest ones. Equal older ones stay where they are."""
+        """Keep an anchor among the latest ones. Equal older ones stay where they are."""
         equal = self._recent.get(key)
         if equal is None:
             self._recent[key] = packed
@@ -218,18 +219,18 @@ class WaitingAnchors:
 
 
 class LegTable:
-    """Pairs of legs. Give it the anchors of all connections in the order of their last frames."""
+    """Pairs of legs. It takes the anchors of all connections in the order of their last frames."""
 
     def __init__(self) -> None:
         native, _ = load_native()
         self.waiting: Any = WaitingAnchors() if native is None else native.WaitingAnchors()
-        """Those that wait for anchors of other legs."""
+        """Anchors that wait for those of other legs."""
         self._pairs: dict[tuple[str, str], Legs] = {}
-        """By outer and inner connection, including pairs of which too little is known."""
+        """Pairs by outer and inner connection, including pairs about which too little is known."""
         self._parted: dict[frozenset[str], int] = {}
-        """Number of anchors that speak against two connections."""
+        """Number of anchors that count against two connections being legs."""
         self.outer_of: dict[str, str] = {}
-        """The outer leg of each connection that is an inner one."""
+        """The outer leg of each inner leg."""
 
     def add(self, key: str, anchor: Fact) -> list[str]:
         """Take an anchor by its fact; see `add_row`."""
@@ -242,11 +243,11 @@ class LegTable:
         return self.join(row, others) if others else []
 
     def join(self, row: AnchorRow, others: Sequence[_Packed]) -> list[str]:
-        """Do as `add_row` with an anchor that waits, and `others` with its content that have waited before."""
+        """Do the same as `add_row` for an anchor that waits, and `others` with its content that waited before."""
         return [*self._compare(row.fact, others)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled, for processes with the compiled reader and without."""
+        """Return the state to pickle, for processes with and without the compiled reader."""
         waiting = self.waiting if isinstance(self.waiting, WaitingAnchors) else WaitingAnchors.of_compiled(self.waiting)
         return {**self.__dict__, "waiting": waiting}
 
@@ -263,12 +264,12 @@ class LegTable:
                 yield inner.where.connection
 
     def weight(self, outer: str, inner: str) -> int:
-        """Return what speaks for two connections being legs, less what speaks against it."""
+        """Return the evidence for two connections being legs, minus the evidence against it."""
         legs = self._pairs.get((outer, inner))
         return 0 if legs is None else legs.weight
 
     def presume(self, outer: str, inner: str) -> None:
-        """Treat two connections as legs, although too little is known of them."""
+        """Treat two connections as legs, although too little is known about them."""
         remember(self.outer_of, inner, outer, LEGS_MAX)
 
     def _join(self, outer: Fact, inner: Fact) -> bool:
@@ -302,7 +303,7 @@ class LegTable:
         return Fact(_NOWHERE, JOINED, {"table": self})
 
     def joined(self, *, complete: bool = False) -> Iterator[Legs]:
-        """Yield the pairs of legs not yet yielded, in the order in which they were found; `complete`: only those with all anchors."""
+        """Yield the pairs of legs not yet yielded, in the order in which they were found; with `complete`, only those with all anchors."""
         for inner, outer in self.outer_of.items():
             legs = self._pairs.get((outer, inner))
             if legs is not None and not legs.reported and (legs.anchors >= ANCHORS_MAX or not complete):
@@ -317,7 +318,7 @@ def _may_be_legs(anchor: Fact, other: Fact) -> bool:
 
 
 def _encloses(anchor: Fact, other: Fact) -> bool:
-    """Return True when the frames of the other lie between those of the anchor."""
+    """Return True when the frames of the other anchor lie between those of the anchor."""
     begun, passed = anchor.values["first"], other.values["first"]
     return begun[:2] < passed[:2] and (other.where.file, other.where.packet) < (anchor.where.file, anchor.where.packet)
 

@@ -26,14 +26,14 @@ class Pairing:
         """By ticket, the longest-waiting first."""
         self._tickets = 0
         self._oldest = 1
-        """Lowest ticket that may still wait."""
+        """Lowest ticket that may still be waiting."""
         self.names_bytes = 0
         """Size of the names in the waiting requests."""
 
     def ask(self, key: Hashable, request: Request) -> Sequence[Request]:
         """Let a request wait under a key.
 
-        Return the requests that are given up for it, oldest first, when too many wait or their names are too long.
+        Return the requests that are given up to make room, oldest first, if too many wait or their names are too long.
         """
         self._tickets = ticket = self._tickets + 1
         keys = self._keys
@@ -55,7 +55,7 @@ class Pairing:
             return ()
         given_up = []
         while len(keys) > PENDING_REQUESTS_MAX or (self.names_bytes > PENDING_NAMES_MAX_BYTES and len(keys) > 1):
-            while self._oldest not in keys:  # the first of a table that is emptied from its front takes ever longer to find
+            while self._oldest not in keys:  # finding the first key of a dict that is emptied from its front takes ever longer
                 self._oldest += 1
             if (oldest := self.answer(keys[self._oldest])) is not None:
                 given_up.append(oldest)
@@ -74,13 +74,13 @@ class Pairing:
             entry = found
         ticket, request, size = entry
         del self._keys[ticket]
-        if not self._keys:  # most connections wait for nothing most of the time
+        if not self._keys:  # most connections have nothing waiting most of the time
             self._waiting = self._keys = NOTHING
         self.names_bytes -= size
         return request
 
     def answer_first(self, keys: Iterable[Hashable]) -> Request | None:
-        """Remove and return the request that has waited longest under any of several keys that a response may mean."""
+        """Remove and return the request that has waited longest under any of the keys that a response may refer to."""
         oldest = None
         since = self._tickets + 1
         for key in keys:
@@ -90,7 +90,7 @@ class Pairing:
         return None if oldest is None else self.answer(oldest)
 
     def peek(self, key: Hashable) -> Request | None:
-        """Return the request of this key that has waited longest; it goes on waiting."""
+        """Return the request of this key that has waited longest; it keeps waiting."""
         entry = self._first(key)
         return None if entry is None else entry[1]
 

@@ -1,8 +1,8 @@
-"""The types of rules: a dissector brings them, the rule engine runs them.
+"""The types of rules: a dissector provides them, the rule engine runs them.
 
 A rule has one of two scopes. A `ConnectionRule` is made for one connection and sees its rows in order. A `KeyRule` looks across
-connections: connection rules leave facts for it, each under a key (a ledger:entry, a topic, a producer's name, a client's host), and it
-judges the facts of one key, sorted by (source, file, packet, sub), so that every way of running gives it the same.
+connections: connection rules emit facts for it, each under a key (a ledger:entry, a topic, a producer's name, a client's host), and it
+evaluates the facts of one key, sorted by (source, file, packet, sub), so that it sees the same in every way of running.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pulsarscope.model.thresholds import Thresholds
 
 
 class Where(NamedTuple):
-    """A place in the capture: that of a frame, or of the packet of one."""
+    """A place in the capture: that of a frame, or of its packet."""
 
     source: str | None
     file: int
@@ -32,8 +32,8 @@ class Where(NamedTuple):
 
 
 def where_of(row: Row) -> Where:
-    """Return the place of a row; an exchange has that of its request."""
-    # As the class makes it, without the call in between: there are several for each frame.
+    """Return the place of a row; for an exchange, that of its request."""
+    # Same as calling the class, without the call in between: there are several for each frame.
     return tuple.__new__(Where, (row.source, row.file or 0, row.packet or 0, row.sub or 0, row.time or 0, row.connection or ""))
 
 
@@ -42,18 +42,18 @@ class Fact(NamedTuple):
 
     where: Where
     what: str
-    """A word of the rule's own."""
+    """A word that the rule chooses."""
     values: dict[str, Any]
     """Plain values: text, numbers, lists and dicts of them."""
 
 
 RuleFact = tuple[str, str, Fact]
-"""Fact behind the name of the key rule and the key that it is for."""
+"""A fact, preceded by the name of its key rule and its key."""
 
 UNREAD = "unread"
 
 OUTER = "outer"
-"""Name of a value of facts of inner legs, see `KeyRule.all_legs`."""
+"""Name of a value in facts of inner legs, see `KeyRule.all_legs`."""
 
 
 class ReportedFinding(NamedTuple):
@@ -65,7 +65,8 @@ class ReportedFinding(NamedTuple):
 
 
 ReportFinding = Callable[[str, Where, str, dict[str, Any]], None]
-"""(code, where, text, evidence): a finding. The text is one sentence with the numbers; `frames` in the evidence are names of frames."""
+"""(code, where, text, evidence): reports a finding. The text is one sentence with the numbers; `frames` in the evidence are names of
+frames."""
 
 
 PackedFact = tuple[int, str, bytes, int]
@@ -73,15 +74,15 @@ PackedFact = tuple[int, str, bytes, int]
 
 
 class FramesInColumns(Protocol):
-    """Frames of one connection in columns, behind each other; dissectors add what their rules read (`ConnectionRule.columns`)."""
+    """Consecutive frames of one connection in columns; dissectors add what their rules read (`ConnectionRule.columns`)."""
 
     @property
     def command(self) -> str:
-        """The command that gives them their name."""
+        """The command under which handlers of these frames are registered."""
 
     @property
     def position(self) -> int:
-        """Position of the first frame among all rows at hand."""
+        """Position of the first frame among all current rows."""
 
     def __len__(self) -> int: ...
 
@@ -89,21 +90,21 @@ class FramesInColumns(Protocol):
         """Return the commands of the frames, and the requests of their exchanges."""
 
     def rows(self) -> tuple[Sequence[Row], Sequence[int]]:
-        """Return the rows, and their positions among all rows at hand."""
+        """Return the rows, and their positions among all current rows."""
 
     def row(self, place: int, /) -> tuple[Sequence[Row], Sequence[int]]:
-        """Return the row at a place, and that of its exchange, if it ends one, with their positions."""
+        """Return the row at a place and that of its exchange, if it ends one, with their positions."""
 
     def where_of(self, place: int, /) -> tuple[str | None, int, int, int, int, str]:
-        """Return the place of a frame in the capture, as the parts of a `Where`; those of negative places count from the end."""
+        """Return the place of a frame in the capture, as the parts of a `Where`; negative places count from the end."""
 
 
 StretchesOf = Callable[[Sequence[Row], Sequence[int], int], Iterable[tuple[int, FramesInColumns]]]
-"""Function of (rows, their positions, least) that gives frames in columns, at least so many, that stand for the rows from an index on."""
+"""Function of (rows, their positions, least) that yields frames in columns, at least `least` at a time, for rows from an index on."""
 
 
 class UndecidedFacts(Protocol):
-    """Facts on frames in columns that bring no finding on their own: a sequence of the compiled reader."""
+    """Facts on frames in columns that cause no finding on their own: a sequence of the compiled reader."""
 
     def __len__(self) -> int: ...
 
@@ -121,7 +122,7 @@ class RuleContext(Protocol):
 
     connection: str
     client: str
-    """Endpoint."""
+    """Endpoint of the client."""
     server: str
 
     @property
@@ -130,14 +131,14 @@ class RuleContext(Protocol):
 
     @property
     def last(self) -> Where:
-        """Place of the latest frame, that of the row at hand included."""
+        """Place of the latest frame, including that of the current row."""
 
     closing: tuple[str, int] | None
     """At the end of the rule: the first "fin" or "rst", and its time. Frames of the other side may follow it."""
 
     @property
     def lost(self) -> bool:
-        """Bytes of this connection are missing so far, or it was seen from the middle: what is absent may have been sent."""
+        """True when bytes of this connection are missing so far, or it was seen from the middle: what is absent may have been sent."""
 
     def reported(self, code: str) -> Sequence[ReportedFinding]:
         """Return the first few findings of this code that the layers below have reported about the connection."""
@@ -149,33 +150,34 @@ class RuleContext(Protocol):
         """Emit a fact for the key rule of this name."""
 
     def emit_facts(self, rule: str, keys: Sequence[str], where: Where, what: str, values: dict[str, Any]) -> None:
-        """Emit one and the same fact for several keys, at least one."""
+        """Emit the same fact for several keys, at least one."""
 
     def emit_packed(self, rule: str, facts: UndecidedFacts | list[PackedFact]) -> None:
-        """Emit facts on frames in columns for the key rule of this name: it decides by others."""
+        """Emit facts on frames in columns for the key rule of this name, which decides by other facts."""
 
 
 Handler = Callable[[Any, Any], None]
 """A method of a rule: (the rule, a row)."""
 
 Handlers = Mapping[str, Handler]
-"""Handlers by the name of what they handle: "" is that of frames without a command, "*" stands for all other names."""
+"""Handlers by what they handle: "" for frames without a command, "*" for all other names."""
 
 BatchHandler = Callable[[Any, Sequence[Any], Callable[[int], None]], None]
-"""A method of a rule: (the rule, rows, the function that hands the row with an index to its handler)."""
+"""A method of a rule: (the rule, rows, a function that passes the row at an index to its handler)."""
 
 
 ColumnsHandler = Callable[[Any, Any, Callable[[int], None]], bool]
-"""A method of a rule: (the rule, frames in columns, the function that hands the frame at a place, and its exchange, to their handlers)."""
+"""A method of a rule: (the rule, frames in columns, a function that passes the frame at a place, and its exchange, to their handlers)."""
 
 ColumnsHandlers = Mapping[str, ColumnsHandler]
-"""By the command that gives frames in columns their name."""
+"""Handlers by the command under which frames in columns come."""
 
 
 class ConnectionRule:
-    """A rule about one connection; it is made when the first row comes that it handles, or for its `end`, if it has one; see `passive`.
+    """A rule about one connection. It is made for the first row that it handles, or for its `end`, if it has one; see `passive`.
 
-    Its state is bounded by constants with a reason each, and holds no row: an output may change it. It can be pickled, as a session can.
+    Its state is bounded by constants, each with a reason, and holds no rows, because outputs may change them. It can be pickled, like a
+    session.
     """
 
     __slots__ = ()
@@ -183,27 +185,27 @@ class ConnectionRule:
     frames: ClassVar[Handlers] = {}
     """Handlers of FrameRow by command: only these frames are seen."""
     exchanges: ClassVar[Handlers] = {}
-    """Handlers of ExchangeRow by request command; "*" stands for responses without a request, too."""
+    """Handlers of ExchangeRow by request command; "*" also stands for responses without a request."""
     messages: ClassVar[Handler | None] = None
     """Handler of MessageRow; None: payloads are not opened for this rule."""
     batch: ClassVar[BatchHandler | None] = None
-    """Takes many rows at once, in their order, all with a handler, and does what the handlers do of each: a call for a row costs more than
-    what most rules do of one. Where it has something to report, to emit or to ask the context, it leaves the row to its handler. Few rows
-    that come together go to their handlers."""
+    """Takes many rows at once, in order, all of which have a handler, and does the same as the handlers: a call per row costs more than the
+    work of most rules. If it has something to report, to emit or to ask the context, it leaves the row to its handler. When only a few rows
+    come together, they go to their handlers."""
 
     passive: ClassVar[frozenset[Handler] | None] = None
-    """Handlers that do nothing to a rule that has met no other row: for these alone it is not made, nor for its `end`, which then does
-    nothing either. None: it is made for all, and for its `end`."""
+    """Handlers that do nothing unless the rule has seen another row: for these alone it is not made, nor for its `end`, which then does
+    nothing either. None: it is made for all rows, and for its `end`."""
 
     columns: ClassVar[ColumnsHandlers] = {}
-    """Each does what the handlers do of frames in columns (a dissector's own), all with a handler, and returns True; or nothing, and
-    returns False: they then come as rows, as they do to a rule without one."""
+    """Each does the same as the handlers for frames in columns (the dissector's own), all of which have a handler, and returns True; or it
+    does nothing and returns False: the frames then come as rows, as they do without such a handler."""
 
     def __init__(self, context: RuleContext) -> None:
-        """Begin; `context` is the connection."""
+        """Begin a rule for the connection `context`."""
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """End: the connection is over, or the capture is; `last` is the place of its last row."""
+        """End the rule: the connection, or the capture, is over; `last` is the place of its last row."""
 
 
 class KeyRule(NamedTuple):
@@ -211,20 +213,22 @@ class KeyRule(NamedTuple):
 
     name: str
     idle_ns: int
-    """Silence of capture time that parts the facts of a key: those before and behind it are evaluated apart."""
+    """Silence in capture time that separates the facts of a key: those before and after it are evaluated separately."""
     evaluate: Callable[[str, Sequence[Fact], ReportFinding, Thresholds], None]
     """Function of (key, facts sorted by place, report, thresholds)."""
     public: bool = False
-    """Connection rules of other dissectors emit facts for it, too, by its name; no two public ones have the same."""
+    """True when connection rules of other dissectors also emit facts for it by name; names of public rules must be unique."""
     early: bool = False
-    """Findings about some facts stay true whatever follows them: in a live run a key is evaluated as soon as it is quiet, and again in the
-    end for further findings."""
+    """True when findings about some facts remain true whatever follows: in a live run, a key is then evaluated as soon as it is quiet, and
+    again at the end for further findings."""
     decides: Callable[[Fact], bool] | None = None
-    """Tells the facts that findings need: a key of which no fact is one is not evaluated, and there may be very many. None: all are."""
+    """Recognises the facts that findings require: a key without such a fact is not evaluated, and there may be very many. None: all keys
+    are evaluated."""
     compares: bool = False
-    """Findings come of several facts, too, of which none decides: only a key with one such fact alone is not evaluated."""
+    """True when several facts together may also cause findings, without one that decides: only a key with a single such fact is not
+    evaluated."""
     journeys: Callable[[str, Sequence[Fact]], Iterable[JourneyRow]] | None = None
-    """Function of (key, facts) that gives its rows of the kind journey; only called when those are asked for. The key is then not evaluated
-    before `limits.JOURNEY_IDLE_NANOSECONDS`."""
+    """Function of (key, facts) that yields its journey rows; only called when journeys are requested. The key is then not evaluated before
+    `limits.JOURNEY_IDLE_NANOSECONDS`."""
     all_legs: bool = False
-    """True to get the facts of inner legs of a path through a proxy, too: `OUTER` among their values is the connection of the outer leg."""
+    """True to also get the facts of inner legs of a path through a proxy: their value `OUTER` is the connection of the outer leg."""

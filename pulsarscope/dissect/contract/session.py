@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SessionFrames(Protocol):
-    """The frames of one connection as the engine shows them to its session, one after the other.
+    """The frames of one connection as the engine presents them to its session, one after the other.
 
     The attributes are those of the current frame.
     """
@@ -46,19 +46,19 @@ class Session:
         self.context = context
 
     def observe(self, frames: SessionFrames, events: list[Event]) -> None:
-        """Complete the row of each frame with the names, the request and the latency that it knows, and append events."""
+        """Complete the row of each frame with the names, request and latency that the session knows, and append events."""
 
     def observe_columns(self, columns: Any, place: int) -> int:  # noqa: ARG002 - a capability
         """Complete frames in the columns of a compiled reader, from a place on; return the place of the first frame that needs a row.
 
-        They may cause no events except messages, which the columns keep. `columns`: those of the dissector's compiled reader.
+        They may cause no events except messages, which the columns keep. `columns` are those of the dissector's compiled reader.
         """
         return place
 
     def open_columns(self, columns: Any, places: tuple[int, int], entries: list[Event]) -> int:  # noqa: ARG002 - a capability
-        """Open the messages of frames in columns from one place up to another; return the place of the first frame that needs a row.
+        """Open the messages of frames in columns from one place to another; return the place of the first frame that needs a row.
 
-        It may return earlier, when there are many messages. `entries` receives the `MessageEntry`s; the frames may cause nothing else.
+        It may return earlier if there are many messages. `entries` receives the `MessageEntry` objects; the frames may cause nothing else.
         """
         return places[0]
 
@@ -67,7 +67,7 @@ class Session:
         events += [Exchange(given_up) for given_up in self.context.pairing.ask(key, request_of(frame, str(key)))]
 
     def answer(self, frame: FrameRow, key: Hashable, events: list[Event], error: str | None = None) -> Request | None:
-        """Pair a frame with the oldest request of a key, if one waits; `error`: name of the error in the frame."""
+        """Pair a frame with the oldest waiting request of a key, if any; `error` is the name of the error in the frame."""
         request = self.context.pairing.answer(key)
         if request is not None:
             answer(frame, request)
@@ -76,7 +76,7 @@ class Session:
         return request
 
     def finish(self, events: list[Event]) -> None:
-        """Append the events of everything that still waits: the connection has ended."""
+        """Append the events of everything that is still waiting: the connection has ended."""
         events += [Exchange(request) for request in self.context.pairing.rest()]
 
     def waits(self) -> int:
@@ -84,7 +84,7 @@ class Session:
         return 0
 
     def let_go(self, events: list[Event]) -> None:
-        """Forget everything that waits, as if nothing followed, and append its events, because all connections together keep too much."""
+        """Forget everything that waits, as if nothing followed, and append its events: all connections together keep too much."""
 
     def describe(self, row: ConnectionRow) -> None:
         """Fill the protocol's columns of the connection row."""
@@ -94,9 +94,9 @@ class SessionSettings(msgspec.Struct, frozen=True):
     """The settings that all sessions of a run share."""
 
     kinds: frozenset[str]
-    """Requested kinds of rows; a session may leave out the work for others."""
+    """Requested kinds of rows; a session may skip the work for others."""
     payloads: bool = False
-    """Open payloads for their findings, even when no message rows are asked for."""
+    """True to open payloads for their findings, even if no message rows are requested."""
     payload: str | None = None
     """Form in which message rows give the payload: base64, hex, text; None for none."""
     message_columns: tuple[str, ...] | None = None
@@ -108,7 +108,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
     payload_decoders: tuple[tuple[str, PayloadDecoder], ...] = ()
     """Decoders of other packages, by name."""
     names: Mapping[str, str] = {}
-    """Names from the user's files for what is only a number on the wire, by its form in rows."""
+    """Names from the user's files for values that are only numbers on the wire, by their form in rows."""
 
     @property
     def gives_values(self) -> bool:
@@ -122,6 +122,6 @@ class SessionContext(msgspec.Struct):
     origin: Origin
     settings: SessionSettings
     from_start: bool = True
-    """The capture holds the handshake: nothing was said before the first frame."""
+    """True when the capture holds the handshake: nothing was sent before the first frame."""
     pairing: Pairing = msgspec.field(default_factory=Pairing)
-    """The requests that wait for their responses."""
+    """Requests that wait for their responses."""

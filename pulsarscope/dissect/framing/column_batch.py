@@ -1,4 +1,4 @@
-"""Frames in the columns of the compiled reader, with the part of the interface of `FrameBatch` that is used between bytes and sessions."""
+"""Frames in the columns of the compiled reader, with those parts of the interface of `FrameBatch` that lie between bytes and sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ColumnBatch(FrameBatch):
         return len(self.columns) + len(self.rows)
 
     def settle(self) -> Any:
-        """Put all rows into the columns, and return those."""
+        """Move all rows into the columns, and return the columns."""
         if self.rows:
             attached = self.attachments.get
             for position, (row, moment) in enumerate(zip(self.rows, self.moments, strict=True)):
@@ -32,14 +32,14 @@ class ColumnBatch(FrameBatch):
         return self.columns
 
     def sort(self, ranks: Sequence[Any] = ()) -> None:
-        """Order the frames by moment, and keep the order of those with the same moment. Columns have no ranks."""
+        """Order the frames by moment; frames of one moment keep their order. Columns have no ranks."""
         if ranks:
             raise NotImplementedError
         self.settle().sort()
 
     @property
     def places(self) -> tuple[int, int]:
-        """Places of the first frame and after the last one in the columns."""
+        """Places in the columns of the first frame and after the last one."""
         return self._places or (0, len(self.settle()))
 
     def all_moments(self) -> Sequence[int]:
@@ -53,19 +53,19 @@ class ColumnBatch(FrameBatch):
         return first
 
     def part(self, start: int, stop: int) -> ColumnBatch:
-        """See `FrameBatch`; a part has the columns of all frames, and places of its own."""
+        """See `FrameBatch`; a part shares the columns of all frames, and has its own places."""
         batch = ColumnBatch(self.settle())
         batch._places = start, stop
         return batch
 
     def in_rows(self, kept: KeptBytes) -> FrameBatch:
-        """Return the frames as rows, with the bytes that are kept beside them."""
+        """Return the frames as rows, with the additional bytes to keep."""
         batch = self.part_in_rows(0, len(self.settle()), kept)
         batch.streams = self.streams
         return batch
 
     def part_in_rows(self, start: int, stop: int, kept: KeptBytes) -> FrameBatch:
-        """Return the frames at these places as rows, with the bytes that are kept beside them."""
+        """Return the frames at these places as rows, with the additional bytes to keep."""
         batch = FrameBatch()
         batch.rows, batch.moments, batch.attachments = self.columns.rows(start, stop, kept.payload, kept.raw)
         return batch

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class CompiledSplitter(StreamSplitter):
-    """Gives the frames of `StreamSplitter`: where the compiled reader stops, Python reads one frame, and decides on everything else."""
+    """Yields the same frames as `StreamSplitter`: where the compiled reader stops, Python reads one frame, and decides everything else."""
 
     worth_bytes = 2048
-    """Bytes above which a call of the compiled reader saves more than it costs: short connections have few frames, and few of these are
+    """Bytes above which a call of the compiled reader saves more than it costs: short connections have few frames, of which few are
     plain."""
     body_bytes = 2048
     """Average frame size above which frames are read in place: copying large payloads takes longer than reading them."""
-    _large = False  # the latest frames were as large
+    _large = False  # the latest frames were that large
 
     def feed(self, file: int, offset: int, pieces: Sequence[Piece], out: FrameBatch) -> None:
         """See `StreamSplitter.feed`."""
@@ -48,7 +48,7 @@ class CompiledSplitter(StreamSplitter):
         self._large = is_plain and offset + size - len(buffer) - start >= self.body_bytes * (self.frames - frames)
 
     def _read_heads(self, offset: int, pieces: Sequence[Piece], out: ColumnBatch) -> bool:
-        """Read plain frames without their payload, and hold the bytes after them; return True if there are none or they wait for more."""
+        """Read plain frames without their payload, and hold the bytes after them; return True if there are none or more are needed."""
         buffer, columns = self._buffer, out.settle()
         buffer.join()
         if not buffer.ends:
@@ -69,7 +69,7 @@ class CompiledSplitter(StreamSplitter):
         return True
 
     def _split(self, position: int, out: FrameBatch, *, at_end: bool, single: bool = False) -> int:
-        # Behind a gap, names are not those of the order.
+        # After a gap, names do not follow the order.
         if not isinstance(out, ColumnBatch) or self._sub_of is not None or len(self._buffer.data) < self.worth_bytes:
             return super()._split(position, out, at_end=at_end, single=single)
         while True:

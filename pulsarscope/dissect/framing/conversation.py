@@ -1,4 +1,4 @@
-"""Both directions of a connection → frames in the order in which they became readable. The protocol is found by content."""
+"""Both directions of a connection → frames in the order in which they became readable. The protocol is recognised by content."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SKIPPED_RUNS_MAX = 1000
 
 
 class Conversation:
-    """The frames of one connection. The first dissector that proves a frame is the protocol of both streams.
+    """The frames of one connection. The first dissector that proves a frame determines the protocol of both streams.
 
-    The batches depend on the bytes and their packets alone, not on how blocks divide them.
+    The batches depend only on the bytes and their packets, not on how blocks divide them.
     """
 
     __slots__ = (
@@ -46,7 +46,7 @@ class Conversation:
 
         Args:
             dissectors: the dissectors to try, in this order.
-            kept: bytes to keep beside the rows.
+            kept: bytes to keep in addition to the rows.
             origin: source and connection of the frames, whatever the dissector.
             from_start: the capture holds the handshake.
             forced: the first dissector is the protocol, whatever the content.
@@ -59,8 +59,8 @@ class Conversation:
         self._from_start = from_start
         self._tried: Sequence[Sequence[StreamSplitter]] = ()
         self._others: tuple[Dissector, ...] = tuple(dissectors)
-        """Dissectors that are not tried yet. None is tried before the first byte; most connections show at once that they use the first
-        one."""
+        """Dissectors that have not been tried yet. None is tried before the first byte; most connections show at once that they use the
+        first one."""
         self._splitters: Sequence[StreamSplitter] | None = None
         self._server = 1
         self._foreign: str | None = None
@@ -81,7 +81,7 @@ class Conversation:
         self._others = self._others[count:]
 
     def _pair(self, dissector: Dissector) -> tuple[StreamSplitter, StreamSplitter]:
-        """Make a splitter for each stream."""
+        """Make a splitter of a dissector for each stream."""
         kept = self._kept._replace(raw=True) if dissector.keeps_frames else self._kept
         origin = self.origin._replace(dissector=dissector.name)
         make = StreamSplitter if dissector.compiled is None else CompiledSplitter
@@ -89,7 +89,7 @@ class Conversation:
         return client, server
 
     def _recognise(self, splitters: Sequence[StreamSplitter], frames: FrameBatch | None = None) -> None:
-        """Settle on the protocol of these splitters, which `frames` prove."""
+        """Choose the protocol of these splitters, which `frames` prove."""
         self._failures = self.failures
         self._splitters = splitters
         self.origin = splitters[0].origin
@@ -125,7 +125,7 @@ class Conversation:
         return None if self._splitters is None else self._splitters[stream].account()
 
     def waits(self) -> int:
-        """Return how many bytes are held for incomplete frames."""
+        """Return the number of bytes held for incomplete frames."""
         if self._splitters is None:
             return sum(splitter.waits() for pair in self._tried for splitter in pair)
         first, second = self._splitters
@@ -173,8 +173,8 @@ class Conversation:
                 if stream == self._server:
                     of_server = len(out)
         if both > 1 and len(out) > 1:
-            # A packet may end the wait of both streams: for what it does not bring, and questions then come before answers; or for secrets
-            # that have come, and all is then in the order of its own packets.
+            # A packet may end the wait of both streams: for missing bytes, in which case requests come before responses; or for secrets
+            # that are now known, in which case all frames are in the order of their own packets.
             given_up = any(isinstance(item, Gap) for stream_items in items for item in stream_items)
             ranks: Sequence[bool] | Sequence[tuple[int, bool]] = ()
             if given_up or _moment_of_first(items[0]) == _moment_of_first(items[1]):
@@ -185,12 +185,12 @@ class Conversation:
         return out.in_rows(self._kept) if isinstance(out, ColumnBatch) and not self._kept.columns else out
 
     def _of_server(self, frames: FrameBatch) -> list[bool]:
-        """Return for each frame, while their streams are kept, whether it is the server's: the server's frame comes after the client's."""
+        """Return for each frame, while streams are recorded, whether it is the server's: its frames come after the client's."""
         return [stream == self._server for stream in frames.streams]
 
     @staticmethod
     def _by_packet(frames: FrameBatch, is_servers: Sequence[bool], held: int) -> list[tuple[int, bool]]:
-        """Return the ranks of frames, the first `held` of which became readable at once: the order in which they came."""
+        """Return the ranks of frames, the first `held` of which became readable at once: the order in which their packets came."""
         latest = [0, 0]
         ranks = []
         for index, (row, of_server) in enumerate(zip(frames.rows, is_servers, strict=True)):
@@ -235,7 +235,7 @@ class Conversation:
         self._tried = self._before = self._others = ()
 
     def _opening(self, items: Sequence[Sequence[Item]]) -> int:
-        """Return the stream that comes next if its piece is exactly the frame with which a client opens a connection; otherwise −1."""
+        """Return the stream of the next piece if that is exactly the frame with which a client opens a connection; otherwise −1."""
         first, second = items
         stream = 0 if first and not (second and _place_of_first(second) < _place_of_first(first)) else 1
         item = items[stream][0] if items[stream] else None
@@ -245,7 +245,7 @@ class Conversation:
         dissector = splitter.dissector
         data = item.pieces[0][0]
         framing = dissector.framing
-        with suppress(Exception):  # the splitter reads it, too, and reports it
+        with suppress(Exception):  # the splitter also reads it, and reports it
             if dissector.opens(data, 0, len(data)) == CLIENT and framing.length.unpack_from(data)[0] + framing.adds == len(data):
                 return stream
         return -1
@@ -268,9 +268,9 @@ class Conversation:
         return frames
 
     def finish(self, moment: int, cut_short: tuple[bool, bool] = (False, False)) -> FrameBatch:
-        """Return the last frames: the connection, or the captured part of it, has ended with packet `moment`.
+        """Return the last frames: the connection, or its captured part, ended with packet `moment`.
 
-        `cut_short`: for each stream, the capture or its receiver ended first.
+        `cut_short` tells for each stream whether the capture or its receiver ended first.
         """
         out = FrameBatch()
         pairs = zip(self._tried, self._before, strict=True) if self._splitters is None else [(self._splitters, out)]

@@ -28,7 +28,7 @@ class ProxyHeader(NamedTuple):
 
 
 def proxy_header(head: bytes) -> ProxyHeader | None:
-    """Return the header at the start of `head`; None when there is none. Its size is 0 when more bytes are needed to decide."""
+    """Return the header at the start of `head`; None if there is none. Its size is 0 when more bytes are needed to decide."""
     if head[:6] == PROXY_V1_START[: len(head)]:
         end = head.find(b"\r\n", 0, PROXY_V1_MAX_BYTES)
         if end < 0:
@@ -47,7 +47,7 @@ def proxy_header(head: bytes) -> ProxyHeader | None:
 
 
 def masked_proxy_header(head: bytes, names: MaskedNames) -> bytes:
-    """Return the whole header at the start of `head` with its addresses masked and without anything else; b"" when there is none."""
+    """Return the whole header at the start of `head` with its addresses masked and nothing else; b"" if there is none."""
     header = proxy_header(head)
     if header is None or not header.size:
         return b""
@@ -78,7 +78,7 @@ def _v2_source(family: int, addresses: bytes) -> str | None:
 
 
 def foreign_name(head: bytes) -> str | None:
-    """Return the protocol that a stream's first bytes show (TLS, HTTP, SSH), None for any other."""
+    """Return the protocol that the first bytes of a stream show (TLS, HTTP, SSH), None for any other."""
     if len(head) >= 3 and head[0] == 0x16 and head[1] == 3 and head[2] <= 4:
         return "TLS"
     if head.startswith(_HTTP_STARTS):

@@ -24,7 +24,7 @@ def initial_limits(size: int) -> Limits:
 
 
 def least_limit(limits: Limits) -> int:
-    """Return the size that fits every limit."""
+    """Return the smallest of the limits."""
     return limits[0][1] if len(limits) == 1 else min(map(_bytes_of, limits))
 
 
@@ -34,5 +34,5 @@ def limit_at(limits: Limits, moment: int) -> int:
 
 
 def add_limit(limits: Limits, moment: int, size: int) -> Limits:
-    """Return the limits with one more, which applies from `moment` on; the same object, which streams share, if it changes nothing."""
+    """Return the limits with one more, which applies from `moment` on; the same shared object if nothing changes."""
     return limits if limits[-1][1] == size else (*limits, (moment, size))[-LIMITS_MAX:]

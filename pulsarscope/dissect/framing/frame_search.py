@@ -1,4 +1,4 @@
-"""The search for frames by content where length fields do not lead to them: candidates, their proofs, and the cost of these."""
+"""The search for frames by content where length fields do not lead to them: candidates, their proofs, and the cost of the proofs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from pulsarscope.dissect.framing.stream_buffer import StreamBuffer
 
 SCAN_WORK_BYTES = 8 << 20
-"""Bytes of a stream that may be examined to prove candidates where the framing is lost: the largest frame of the default bound."""
+"""Bytes of a stream that may be examined to prove candidates after the framing is lost: the largest frame of the default bound."""
 
 SCAN_WORK_FACTOR = 4
-"""Further bytes that may be examined for each byte of the stream that is searched."""
+"""Additional bytes that may be examined for each byte of the stream that is searched."""
 
 
 class FrameSearch:
-    """Searches one stream. A frame that it finds is readable no sooner than the last byte that had to be examined."""
+    """Search of one stream. A frame that it finds becomes readable no sooner than the last byte that had to be examined."""
 
     __slots__ = ("_buffer", "_dissector", "_seen", "_work", "expected")
 
@@ -26,24 +26,24 @@ class FrameSearch:
         self._dissector = dissector
         self._buffer = buffer
         self.expected = -1
-        """Offset at which a frame must begin, when the length field of a cut frame gives it."""
+        """Offset at which a frame must begin, if the length field of a cut frame gives it."""
         self._work = 0
         """Cost of the proofs so far."""
         self._seen = 0
         """Offset after the last byte examined."""
 
     def size_at(self, position: int) -> int:
-        """Return the size of a frame that begins at a position, as its length field says."""
+        """Return the size of a frame that begins at a position, according to its length field."""
         length: int = self._dissector.framing.length.unpack_from(self._buffer.data, position)[0]
         return length + self._dissector.framing.adds
 
     def limit_at(self, position: int) -> int:
-        """Return the largest size of a frame that begins at a position: the one announced before the moment of its first byte."""
+        """Return the largest size of a frame that begins at a position: the limit announced before the moment of its first byte."""
         buffer = self._buffer
         return limit_at(buffer.limits, buffer.moment_at(buffer.base + position))
 
     def confirm(self, end: int, *, at_end: bool) -> bool | None:
-        """Return True when a frame that did not decode is followed by another, so that its length can be believed.
+        """Return True when a frame that did not decode is followed by another, so that its length can be trusted.
 
         None: later bytes will decide. `at_end`: no bytes follow.
         """
@@ -66,12 +66,12 @@ class FrameSearch:
         """Find the next proven frame.
 
         Args:
-            position: of the first byte to search.
+            position: position of the first byte to search.
             skipped: bytes of the stream that were searched before.
             at_end: no bytes follow.
 
         Returns:
-            Its position, or -1; position from which bytes are needed to go on.
+            Its position, or -1; and the position from which bytes are needed to continue.
         """
         buffer, dissector = self._buffer, self._dissector
         available = len(buffer.data)
@@ -89,10 +89,10 @@ class FrameSearch:
             if available - start < dissector.framing.length.size:
                 return -1, available if at_end else start
             if self.size_at(start) > self.limit_at(start):
-                self._look(start, None)  # the length alone decides: how much of the command is there must not matter
+                self._look(start, None)  # the length alone decides: how much of the command is present must not matter
                 proven: bool | None = False
             else:
-                # How much may be spent on proofs depends on the stream alone: hostile data can have a candidate every ten bytes.
+                # The budget for proofs depends on the stream alone: hostile data can have a candidate every ten bytes.
                 budget = SCAN_WORK_FACTOR * (skipped + start - position) + SCAN_WORK_BYTES - self._work
                 proven = self._try(start, budget, at_end=at_end)
             if proven is None:
@@ -102,7 +102,7 @@ class FrameSearch:
             start += 1
 
     def _find_expected(self, position: int, *, at_end: bool) -> tuple[int, int] | None:
-        """Look where a frame must begin; None: none begins there."""
+        """Look where a frame must begin; return None if none begins there."""
         buffer = self._buffer
         available = len(buffer.data)
         expected = self.expected - buffer.base
@@ -121,7 +121,7 @@ class FrameSearch:
         return None
 
     def _try(self, start: int, budget: int, *, at_end: bool) -> bool | None:
-        """Return True when a frame is proven to begin at `start`; None: later bytes will decide."""
+        """Return True when a frame is proven to begin at `start`; None if later bytes will decide."""
         buffer, dissector = self._buffer, self._dissector
         data, available = buffer.data, len(buffer.data)
         first = dissector.recognise(data, start, available, budget, checksums=True)
@@ -144,7 +144,7 @@ class FrameSearch:
         if first.proof == "likely" and not at_end and (second >= available or (follow is not None and follow.proof == "wait")):
             if follow is not None:
                 buffer.wake = buffer.base + follow.seen
-            else:  # the end of a frame may be enough
+            else:  # the end of a frame may suffice
                 buffer.wake = buffer.base + second + (0 if buffer.trusted and second > available else dissector.framing.lookahead)
             return None
         self._look(start, first)
@@ -172,6 +172,6 @@ class FrameSearch:
         self._seen = max(self._seen, self._buffer.base + position)
 
     def _prove(self, seen: int) -> None:
-        """Let no frame be readable before the byte that precedes position `seen`, and all bytes examined earlier."""
+        """Make no frame readable before the byte that precedes position `seen`, and all bytes examined earlier."""
         buffer = self._buffer
         buffer.raise_floor(buffer.moment_at(max(buffer.base + seen, self._seen) - 1))

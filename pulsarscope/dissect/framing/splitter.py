@@ -1,8 +1,8 @@
 """One direction of a connection → frames with names. It knows lengths and positions; the dissector knows the commands.
 
-In sync the splitter follows the length fields. Out of sync (a gap, a start in the middle, an impossible length) it looks for the next frame
-by content and counts the bytes that it skips. Every result depends only on the bytes and their packets, never on how they were fed: a frame
-that had to wait for bytes beyond its own has the moment of those.
+In sync, the splitter follows the length fields. Out of sync (after a gap, a start in the middle, an impossible length), it searches for the
+next frame by content and counts the bytes that it skips. Every result depends only on the bytes and their packets, never on how they were
+fed: a frame that had to wait for bytes beyond its own gets the moment of those bytes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _packet_of = itemgetter(1)
 
 
 class StreamSplitter:
-    """Cuts one stream; feed it runs and gaps in order, then finish it."""
+    """Cuts one stream; feed it pieces and gaps in order, then finish it."""
 
     # fmt: off
     __slots__ = (
@@ -77,14 +77,14 @@ class StreamSplitter:
         self.failure: Failure | None = None
         """Exception of the dissector, after which all bytes are skipped."""
         self.synced = synced
-        """The next byte begins a frame."""
+        """True when the next byte begins a frame."""
         self.direction: Any = None
         """Sender of this stream, once it is known; until then batches record the stream of each frame."""
         self.at_start = at_start
         """True while no frame was read, if the capture holds the handshake before the stream."""
         self._buffer = StreamBuffer(initial_limits(dissector.framing.largest))
         self._searching: FrameSearch | None = None
-        self._position = 0  # of the first byte in the buffer that is not dealt with, should the dissector raise
+        self._position = 0  # of the first unprocessed byte in the buffer, in case the dissector raises
         self._start = 0  # offset at which the protocol begins: after a PROXY protocol header
         self._packet = -1  # packet of the latest name, and its sub
         self._sub = 0
@@ -132,7 +132,7 @@ class StreamSplitter:
         """Take the next bytes of the stream, from `offset` on."""
         if file != self._buffer.file:
             self._buffer.enter(file)
-            self._skip_packets = 0, self._skip_packets[1], 0  # as the pieces of the file before
+            self._skip_packets = 0, self._skip_packets[1], 0  # like the pieces of the previous file
             self._sub_of = self._sub_of and {}
             self._packet = -1
             self.limits = ((0, self.limits[-1][1]),)
@@ -141,7 +141,7 @@ class StreamSplitter:
 
     def gap(self, offset: int, size: int, moment: int, out: FrameBatch) -> None:
         """Continue after `size` bytes, from `offset` on, that are not in the capture."""
-        if moment < self._buffer.floor:  # they were given up at a packet of a later file, whose moments begin anew
+        if moment < self._buffer.floor:  # given up at a packet of a later file, in which moments start over
             self._buffer.enter(self._buffer.file)
         self._buffer.raise_floor(moment)  # of frames that are complete only because no more bytes follow
         self._consume(out, at_end=True)
@@ -154,11 +154,11 @@ class StreamSplitter:
         self.at_start = self.synced = self._buffer.trusted = False
 
     def let_go(self, moment: int, out: FrameBatch) -> None:
-        """Continue after the bytes so far as if a gap followed: the rest of a frame is skipped."""
+        """Continue as if a gap followed the bytes so far: the rest of a frame is skipped."""
         self.gap(self._buffer.base + len(self._buffer), 0, moment, out)
 
     def finish(self, moment: int, out: FrameBatch, *, is_short: bool = False) -> None:
-        """End the stream; `is_short`: the capture, or the receiver, ended before its sender did."""
+        """End the stream; `is_short` means that the capture, or the receiver, ended before the sender did."""
         if not self._buffer.ends and self._skip_start < 0:
             return
         self._buffer.raise_floor(moment)
@@ -180,12 +180,12 @@ class StreamSplitter:
         buffer.drop(position)
 
     def _fail(self, error: Exception) -> None:
-        """Read no more of the stream, because the dissector raised."""
+        """Stop reading the stream, because the dissector raised."""
         self.failure = failure(self.dissector, raising_function(error, "decode"), error)
         self.synced = self.at_start = False
 
     def _read(self, out: FrameBatch, *, at_end: bool) -> int:
-        """Read what is there; return the position of the first byte not dealt with."""
+        """Read the available bytes; return the position of the first unprocessed one."""
         position = self._position = 0
         if self.at_start and not self._buffer.base and not self._start:
             position = self._proxy(out, at_end=at_end)
@@ -203,7 +203,7 @@ class StreamSplitter:
         return position
 
     def _split(self, position: int, out: FrameBatch, *, at_end: bool, single: bool = False) -> int:
-        """Read frames from `position` on, or a `single` one; return the position of the first byte not dealt with."""
+        """Read frames from `position` on, or a `single` one; return the position of the first unprocessed byte."""
         dissector, buffer, attachments = self.dissector, self._buffer, out.attachments
         decode, unpack = dissector.decode, dissector.framing.length.unpack_from
         length_bytes, length_adds = dissector.framing.length.size, dissector.framing.adds
@@ -229,7 +229,7 @@ class StreamSplitter:
                 if end > available:
                     buffer.wake = base + end
                     break
-                # Most frames are laid out as one before: they are read at once, and neither are malformed nor announce anything.
+                # Most frames have the layout of an earlier one: they are read at once, are not malformed, and announce nothing.
                 layout = layout_of(data[position + head_start : position + head_end])
                 decoded = None if layout is None else layout(data, position, end)
                 if decoded is None:
@@ -237,11 +237,11 @@ class StreamSplitter:
                     if decoded[0] is None and decoded[6] == MALFORMED:
                         if not self._believe(end, decoded, at_end=at_end):
                             break
-                        floor = buffer.floor  # later bytes were examined: this frame and all after it were readable no sooner
+                        floor = buffer.floor  # later bytes were examined: this frame and all after it become readable no sooner
                         moment = max(moment, floor)
                     special = single or decoded[0] in announcing
                 command, fields, entry, checksum, metadata, payload_offset, status, notes = decoded
-                # Its name is that of the piece with its last byte, looked up only when the frame extends beyond the previous piece.
+                # A frame is named by the piece with its last byte, which is looked up only if the frame extends beyond the previous piece.
                 stop = base + end
                 if stop > piece_end:
                     index += 1
@@ -278,13 +278,13 @@ class StreamSplitter:
                     if single:
                         break
                     special = False
-        finally:  # the frames before one at which the dissector raises are whole
+        finally:  # frames before one on which the dissector raises are whole
             self._packet, self._sub, self._position = last_packet, sub, position
             self._count(len(out.rows) - before, out)
         return position
 
     def _count(self, count: int, out: FrameBatch) -> None:
-        """Count the last frames of a batch."""
+        """Count the last `count` frames of a batch."""
         self.frames += count
         if count:
             self.at_start = False
@@ -297,7 +297,7 @@ class StreamSplitter:
             self.limits = add_limit(self.limits, moment, max(self.dissector.framing.smallest, min(announced, FRAME_HARD_MAX_BYTES)))
 
     def _believe(self, end: int, decoded: Decoded, *, at_end: bool) -> bool:
-        """Return True when the length of a frame that did not decode can be believed; if later bytes will decide, stay in sync."""
+        """Return True when the length of a frame that did not decode can be trusted; stay in sync if later bytes will decide."""
         confirmed = self._search.confirm(end, at_end=at_end)
         if confirmed is False:
             self.synced = False
@@ -305,7 +305,7 @@ class StreamSplitter:
         return confirmed is True
 
     def _lose_sync(self, position: int, size: int) -> None:
-        """No frame of this size can begin at a position."""
+        """Lose sync: no frame of this size can begin at a position."""
         self._search.note_seen(position + self.dissector.framing.length.size)
         self.synced = False
         largest = self._search.limit_at(position)
@@ -388,7 +388,7 @@ class StreamSplitter:
     # ---- the end
 
     def _end_of_bytes(self, moment: int, out: FrameBatch, *, tail: bool, code: str = "frame-truncated") -> None:
-        """Deal with bytes that no more will follow: a truncated frame in sync, skipped ones otherwise."""
+        """Handle the last bytes: a truncated frame in sync, skipped bytes otherwise."""
         remaining = len(self._buffer.data)  # all of it: `_consume` comes before
         if remaining and self.synced:
             try:
@@ -422,7 +422,7 @@ class StreamSplitter:
         self._append(out, (packet, time, max(moment, buffer.floor)), buffer.base, size, decoded)
 
     def _append(self, out: FrameBatch, where: tuple[int, int, int], offset: int, size: int, decoded: Decoded) -> None:
-        """Append a row that is no whole frame; `where`: its packet, time and moment."""
+        """Append a row that is not a whole frame; `where` is its packet, time and moment."""
         packet, time, moment = where
         command, fields, entry, checksum, metadata, payload_offset, status, notes = decoded
         if self._sub_of is not None:

@@ -18,10 +18,10 @@ SUB_WINDOW_PACKETS = 4096
 """Packets whose subs are remembered after a gap: names go back only within a reordering window."""
 
 HELD_TWICE_MAX_BYTES = 64 << 10
-"""Bytes that may be held twice, joined and in their pieces. For fewer, releasing the pieces is not worth the work."""
+"""Bytes that may be held twice, joined and in their pieces. For fewer bytes, releasing the pieces is not worth the work."""
 
 _NONE: Any = ()
-"""No pieces. Lists are made when pieces come, because there may be very many streams, and most are idle most of the time."""
+"""No pieces. Lists are made when pieces come, because there may be very many streams, most of which are usually idle."""
 
 
 class StreamBuffer:
@@ -33,28 +33,28 @@ class StreamBuffer:
         self.data = b""
         self.base = 0
         self.begun = 0
-        """Offset at which the first piece begins, if any: at the base or before it."""
+        """Offset at which the first piece begins, if any: at or before the base."""
         self.file = 0
         self.limits = limits
-        """Largest frames, each from a moment on."""
+        """Largest frame sizes, each from a moment on."""
         self.pieces: list[Piece] = _NONE
-        """Pieces that brought the data; sequences of the compiled reader, as are `ends`, while it reads what has come."""
+        """Pieces that brought the data; sequences of the compiled reader, like `ends`, while it reads the latest bytes."""
         self.ends: list[int] = _NONE
         """Offset after each piece."""
         self.wake = 0
-        """Offset up to which bytes are needed to go on."""
+        """Offset up to which bytes are needed to continue."""
         self.floor = 0
         """Earliest moment of the next frame."""
         self.trusted = False
-        """The other direction has proven the protocol: a frame that fills whole segments needs no second one."""
+        """True when the other direction has proven the protocol: a frame that fills whole segments then needs no second one."""
         self._more: list[bytes] = _NONE
-        """Bytes after the data, too few to continue with. They are joined once, when there are enough."""
+        """Bytes after the data, too few to continue. They are joined once there are enough."""
 
     def __len__(self) -> int:
         return self.ends[-1] - self.base if self.ends else 0
 
     def enter(self, file: int) -> None:
-        """Continue in another file, all packets of which are later than those of the data."""
+        """Continue in another file, whose packets are all later than those of the data."""
         self.file = file
         self.floor = 0
         self.pieces = [(piece[0], 0, piece[2], 0) for piece in self.pieces]
@@ -86,7 +86,7 @@ class StreamBuffer:
         return self.ends[-1] >= self.wake
 
     def append_joined(self, offset: int, pieces: Sequence[Piece], join: Any) -> None:
-        """Append the next bytes, pieces of the compiled reader, by its function that joins them with the present ones."""
+        """Append the next bytes, pieces of the compiled reader, with its function that joins them with the present ones."""
         if not self.ends:
             self.base = self.begun = offset
         self.join()
@@ -94,7 +94,7 @@ class StreamBuffer:
         self.data, self.pieces, self.ends = joined.data, joined.pieces, joined.ends
 
     def hold(self, base: int, joined: Any) -> None:
-        """Hold only these bytes, which the compiled reader has joined, from offset `base` on; None: no bytes."""
+        """Hold only these bytes, which the compiled reader has joined, from offset `base` on; None for no bytes."""
         if joined is None:
             self.clear(base)
         else:
@@ -115,7 +115,7 @@ class StreamBuffer:
         self.wake = 0
 
     def _let_payloads_go(self) -> None:
-        """Release the payload of all pieces, which `data` has: an incomplete frame may wait for long."""
+        """Release the payloads of all pieces, since `data` has their bytes: an incomplete frame may wait for a long time."""
         if len(self.data) > HELD_TWICE_MAX_BYTES:
             self.pieces = [(b"", packet, time, moment) for _, packet, time, moment in self.pieces]
 
@@ -155,11 +155,11 @@ class StreamBuffer:
         return begins and last < len(self.ends) and self.ends[last] == self.base + stop
 
     def raise_floor(self, moment: int) -> None:
-        """Let no later frame be readable before `moment`."""
+        """Make no later frame readable before `moment`."""
         self.floor = max(self.floor, moment)
 
     def latest(self, start: int, stop: int) -> Piece:
-        """Return the piece of the highest packet number among those with the bytes of offsets `start` to `stop`."""
+        """Return the piece with the highest packet number among those with the bytes of offsets `start` to `stop`."""
         return max(self.pieces[bisect_right(self.ends, start) : bisect_left(self.ends, stop) + 1], key=_packet_of)
 
 

@@ -30,12 +30,12 @@ class FindingEntry(NamedTuple):
     severity: str
     layer: str
     wordings: tuple[Wording, ...]
-    """At least one."""
+    """Wordings, at least one."""
     thresholds: tuple[Threshold, ...]
     example: str
-    """A command line that shows such findings of a capture FILE."""
+    """A command line that shows such findings in a capture FILE."""
     known_issues: tuple[tuple[str, KnownIssue], ...]
-    """Issues that it may show, each with its product in words."""
+    """Issues that it may indicate, each with its product in words."""
 
     def record(self) -> dict[str, Any]:
         """Return the entry for programs."""

@@ -17,13 +17,13 @@ EXCEPTION_MAX_CHARACTERS = 300
 OWN_MODULES = f"{__name__.partition('.')[0]}."
 ROOM_MODULES = f"{OWN_MODULES}dissect."
 PROTOCOL_MODULES = f"{OWN_MODULES}protocols."
-"""Beginnings of the names of modules of this package, and of this room and the dissectors among them."""
+"""Name prefixes of modules: of this package, of this room, and of the dissectors."""
 
 Value = TypeVar("Value")
 
 
 class PluginWarning(UserWarning):
-    """A plug-in, or a part of it, is left out because it does not work."""
+    """A plug-in, or a part of it, is ignored because it does not work."""
 
 
 class Failure(NamedTuple):
@@ -46,7 +46,7 @@ def failure(dissector: Dissector, member: str, error: Exception) -> Failure:
 
 
 def raising_function(error: Exception, default: str) -> str:
-    """Return the name of the first function outside this room that an exception came through: the member that raised."""
+    """Return the name of the first function outside this room that an exception passed through: the member that raised."""
     trace = error.__traceback__
     while trace is not None:
         if not str(trace.tb_frame.f_globals.get("__name__", "")).startswith(ROOM_MODULES):
@@ -56,7 +56,7 @@ def raising_function(error: Exception, default: str) -> str:
 
 
 def raising_line(error: BaseException) -> str:
-    """Return the last line of a dissector's own code that an exception came through, as " (name.py:12)"; "" for one raised elsewhere."""
+    """Return the last line of a dissector's own code that an exception passed through, as " (name.py:12)"; "" if raised elsewhere."""
     line, package = "", ""
     trace = error.__traceback__
     while trace is not None:
@@ -71,7 +71,7 @@ def raising_line(error: BaseException) -> str:
 
 
 def exception_text(error: BaseException) -> str:
-    """Return the class and the text of an exception, even if making the text fails. Raises MemoryError again: it is not contained."""
+    """Return the class and the text of an exception, even if making the text fails. Re-raises MemoryError: it is not contained."""
     if isinstance(error, MemoryError):
         raise error
     try:

@@ -60,7 +60,7 @@ _TYPES = {
 def with_plugins(built_in: Sequence[MakeDissector]) -> tuple[MakeDissector, ...]:
     """Add the dissectors of other packages to those of this one, ordered by the names of their entry points.
 
-    A dissector that does not work is left out, with one PluginWarning per process.
+    A dissector that does not work is ignored, with one PluginWarning per process.
 
     Raises:
         UsageError: two of them have the same name or port.
@@ -74,12 +74,12 @@ def payload_decoders() -> tuple[tuple[str, PayloadDecoder], ...]:
 
 
 def rules_of(dissector: Dissector) -> Rules:
-    """Return the rules of a dissector; none, with a PluginWarning, when it fails to give them."""
+    """Return the rules of a dissector; none, with a PluginWarning, if it fails to provide them."""
     return _member(dissector, "rules", Rules({}))
 
 
 def vocabularies(dissectors: Iterable[Dissector]) -> list[Vocabulary]:
-    """Return the vocabularies of the dissectors; none, with a PluginWarning, of one that fails to give it or that is wrong."""
+    """Return the vocabularies of the dissectors, except, with a PluginWarning, those that fail or are wrong."""
     return [contained(dissector, "vocabulary", _vocabulary, Vocabulary(), dissector) for dissector in dissectors]
 
 
@@ -93,14 +93,14 @@ def _vocabulary(dissector: Dissector) -> Vocabulary:
 
 
 def known_issues_of(dissector: Dissector) -> KnownIssues:
-    """Return the issues that a dissector knows; none, with a PluginWarning, when it fails to give them."""
+    """Return the issues that a dissector knows; none, with a PluginWarning, if it fails to provide them."""
     from pulsarscope.dissect.contract.known_issues import KnownIssues  # noqa: PLC0415 - only diagnoses need it
 
     return _member(dissector, "known_issues", KnownIssues())
 
 
 def _member(dissector: Dissector, name: str, default: Loaded) -> Loaded:
-    """Return a member that has the type of a default; the default, with a PluginWarning, when the dissector fails to give it."""
+    """Return a member that has the type of a default; the default, with a PluginWarning, if the dissector fails to provide it."""
     return contained(dissector, name, of_type, default, (type(default),), getattr, dissector, name)
 
 
@@ -132,7 +132,7 @@ def threshold_table(dissectors: Sequence[Dissector]) -> dict[str, Threshold]:
 
 
 def read_registries(nodes: Sequence[Node], dissectors: Iterable[Dissector]) -> Registry:
-    """Read a dump of ZooKeeper by each dissector in turn; nodes that none of them knows remain in `unknown`."""
+    """Read a dump of ZooKeeper with each dissector in turn; nodes that none of them knows remain in `unknown`."""
     joined = Registry({}, list(nodes), [])
     for dissector in dissectors:
         part = contained(dissector, "registry", _read_registry, Registry({}, joined.unknown, []), dissector, joined.unknown)
@@ -156,7 +156,7 @@ def schema_readers(dissectors: Iterable[Dissector]) -> list[ReadSchema]:
 
 
 def share_stored_readers(dissectors: Sequence[Dissector]) -> None:
-    """Give all dissectors the readers of what servers store. One that fails is left out, or reads nothing, with a PluginWarning."""
+    """Give all dissectors the readers of what servers store. One that fails is ignored, or reads nothing, with a PluginWarning."""
     stored, receipts = (_shared(dissectors, member) for member in ("stored_reader", "receipt_reader"))
     redactions = _shared(dissectors, "stored_redaction")
     openers = tuple(partial(_stored_opener, dissector) for dissector in dissectors)
@@ -166,12 +166,12 @@ def share_stored_readers(dissectors: Sequence[Dissector]) -> None:
 
 
 def _shared(dissectors: Sequence[Dissector], member: str) -> tuple[Callable[..., Any], ...]:
-    """Return the readers that dissectors have as this member; where one fails, its answer is None."""
+    """Return the readers that dissectors have as this member; where one fails, its result is None."""
     return tuple(partial(contained, dissector, member, read, None) for dissector, read in _readers(dissectors, member))
 
 
 def _readers(dissectors: Iterable[Dissector], member: str) -> list[tuple[Dissector, Any]]:
-    """Return the dissectors that have a reader as this member, each with it."""
+    """Return the dissectors that have a reader as this member, with the reader."""
     readers = [(dissector, contained(dissector, member, getattr, None, dissector, member)) for dissector in dissectors]
     return [(dissector, read) for dissector, read in readers if read is not None]
 

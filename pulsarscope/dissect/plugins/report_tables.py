@@ -1,4 +1,4 @@
-"""The tables of dissectors in statistics, of which one that fails leaves the others whole."""
+"""The tables of dissectors in statistics; one that fails does not affect the others."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NUMBERS = frozenset({"count", "duration"})
 
 
 def report_tables(dissectors: Iterable[Dissector]) -> dict[str, ReportTable]:
-    """Return the tables of the dissectors by name; none, with a PluginWarning, of one that fails to give them.
+    """Return the tables of the dissectors by name; none, with a PluginWarning, of one that fails to provide them.
 
     Raises:
-        UsageError: two dissectors have a table of one name.
+        UsageError: two dissectors have a table of the same name.
     """
     tables: dict[str, ReportTable] = {}
     for dissector in dissectors:
@@ -36,7 +36,7 @@ def _tables_of(dissector: Dissector) -> dict[str, ReportTable]:
 
 
 class _ContainedFold:
-    """A fold with the methods of that of a table. When one of them raises, it takes no more rows and has no records."""
+    """A wrapper with the methods of a table's fold. If one of them raises, it takes no more rows and has no records."""
 
     def __init__(self, dissector: Dissector, table: ReportTable) -> None:
         self._member = f"the table {table.name}"
@@ -46,7 +46,7 @@ class _ContainedFold:
         self._fold: Any = self._call(table.make)
         for name in ("feed", *(name for name in dir(self._fold) if not name.startswith("_"))):
             if name != "records" and callable(method := getattr(self._fold, name, None)):
-                setattr(self, name, partial(self._call, method))  # so that it is a LiveFold where the other one is
+                setattr(self, name, partial(self._call, method))  # so that it is a LiveFold if the wrapped one is
 
     @property
     def left_out(self) -> int:
@@ -54,10 +54,10 @@ class _ContainedFold:
         return getattr(self._fold, "left_out", 0)
 
     def feed(self, *_rows: Any) -> None:
-        """Take rows of a table whose fold cannot be made."""
+        """Take rows of a table whose fold could not be made."""
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the records, when they have the form of the contract."""
+        """Return the records, if they have the form of the contract."""
         return self._call(self._checked) or []
 
     def _checked(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Names of topics in the forms of the protocols of a run."""
+"""Names of topics in the forms of a run's protocols."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pulsarscope.model.records import FrameRow
 
 
 def join_topic_names(dissectors: Iterable[Dissector]) -> TopicNames:
-    """Join the forms of several protocols: the first one that changes a topic decides how it is written.
+    """Join the forms of several protocols: the first one that changes a topic determines how it is written.
 
     A form that fails leaves the topic as it is, with a PluginWarning.
     """
@@ -39,7 +39,7 @@ def _contained_names(dissector: Dissector) -> TopicNames:
 
 
 def _first_change(forms: Sequence[Callable[[str], str]], topic: str) -> str:
-    for form in forms:  # not by a generator: this is called for each line of text
+    for form in forms:  # not by a generator: this runs for each line of text
         if (name := form(topic)) != topic:
             return name
     return topic
