@@ -1,4 +1,4 @@
-"""Rows of a part whose frames stay in the columns of the compiled reader: one object of that stands for all of them, in their order."""
+"""Rows of a part whose frames stay in the columns of the compiled reader: one object that stands for all of them, in order."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 MESSAGES_IN_COLUMNS_MAX = 65_536
-"""Messages, as the metadata of frames count them, of a part of which frames and messages stay in columns: they are in memory together."""
+"""Messages, according to the metadata of frames, of a part whose frames and messages stay in columns: they are in memory together."""
 
 OPENED_IN_COLUMNS_MAX_BYTES = 32 << 20
-"""Bytes to which the payloads of such a part may decompress: what is kept of them is less, but nobody knows by how much."""
+"""Bytes to which the payloads of such a part may decompress: less is kept of them, but how much less is not known in advance."""
 
 
 def ordered_rows_type(options: Options, kinds: AbstractSet[str], evaluated: AbstractSet[str] = frozenset()) -> Any:
-    """Return a function that makes ordered rows of the compiled reader; None where there is none, or somebody looks into rows.
+    """Return a function that makes ordered rows of the compiled reader; None if there is no such reader, or rows are examined one by one.
 
-    `kinds`: those of rows that are handed on, or that rules need; `evaluated`: those that rules need.
+    `kinds`: rows that are handed on, or that rules need; `evaluated`: rows that rules need.
     """
     native, _ = load_native()
     if native is None or not options.columns or JourneyRow.kind in kinds:
@@ -40,9 +40,9 @@ def ordered_rows_type(options: Options, kinds: AbstractSet[str], evaluated: Abst
 
 
 def opens_messages(options: Options, kinds: AbstractSet[str]) -> bool:
-    """Return True when all that is asked for of frames are the messages in them: the compiled reader opens them.
+    """Return True when only the messages in frames are requested: the compiled reader then opens them.
 
-    `kinds` as before.
+    `kinds` as above.
     """
     native, _ = load_native()
     if native is None or _looks_into_frames(options):
@@ -60,7 +60,7 @@ def _looks_into_frames(options: Options) -> bool:
 
 
 def have_many_messages(steps: Iterable[Step]) -> bool:
-    """Return True when the frames of steps have more messages than are held in memory together."""
+    """Return True when the frames of steps have more messages than may be in memory together."""
     messages = size = 0
     for _, _, frames in steps:
         if frames is None:
@@ -79,10 +79,10 @@ def have_many_messages(steps: Iterable[Step]) -> bool:
 
 
 class OrderedKeys(Sequence[RowKey]):
-    """Keys of the rows that ordered rows stand for, by their positions among all rows, of which each place has two."""
+    """Keys of the rows that ordered rows stand for, by position among all rows; each place has two positions."""
 
     def __init__(self, ordered: Any, index_of: dict[str, int]) -> None:
-        """`index_of`: positions of connections among those of the part."""
+        """Take ordered rows; `index_of` gives the positions of connections in the part."""
         self._index_of = index_of
         self._of_places = PackedKeys(ordered.keys(index_of, exchanges=False))
 
@@ -93,15 +93,16 @@ class OrderedKeys(Sequence[RowKey]):
         return self._of_places[position // 2]
 
     def each(self, ordered: Any) -> PackedKeys:
-        """Return the keys of all rows that stand in other ordered rows of the part."""
+        """Return the keys of all rows in other ordered rows of the part."""
         return PackedKeys(ordered.keys(self._index_of, exchanges=True))
 
     def placed(
         self, brought: Sequence[Any], undecided: Sequence[Any], phase: int, number: int, numbers: Mapping[str, int]
     ) -> tuple[bytes, int] | None:
-        """Return facts that the rows have brought about, in order, and how many those are; None where only Python can place them.
+        """Return the facts that rows caused, in order, and their number; None if only Python can place them.
 
-        They are packed, for `parallel.channel.facts_in_order`. `phase`: of their places; `number`: of the first; `numbers`: of the rules.
+        They are packed for `parallel.channel.facts_in_order`. `phase`: phase of their places; `number`: number of the first one; `numbers`:
+        numbers of the rules.
         """
         native, _ = load_native()
         placed: tuple[bytes, int] | None = native.place_facts(brought, undecided, self._of_places.packed, (phase, number), numbers)
@@ -109,7 +110,7 @@ class OrderedKeys(Sequence[RowKey]):
 
 
 def rows_in_columns(steps: Iterable[Step], made: Any, observe: Callable[..., None], carry_out: Callable[..., None]) -> Any:
-    """Carry out steps, and return their rows: an object that `made` makes."""
+    """Carry out steps, and return their rows in an object that `made` makes."""
     ordered = made()
     for order, name, frames in steps:
         if isinstance(frames, ColumnBatch):
@@ -130,6 +131,6 @@ def rows_in_columns(steps: Iterable[Step], made: Any, observe: Callable[..., Non
 
 
 def steps_in_rows(steps: Iterable[Step], kept: KeptBytes) -> Iterator[Step]:
-    """Give steps with the rows of frames in columns."""
+    """Yield the steps, with frames in columns turned into rows."""
     for order, name, frames in steps:
         yield order, name, frames.in_rows(kept) if isinstance(frames, ColumnBatch) else frames

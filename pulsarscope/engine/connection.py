@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 UNASSIGNED_FRAMES_MAX = 1000
-"""Frames kept until one tells who is the client; only keep-alives do not, and then the ports decide."""
+"""Frames kept until one shows which side is the client; keep-alives do not show it, and then the ports decide."""
 
 HELD_FINDINGS_MAX = 100
-"""Findings of TCP kept for a connection whose protocol is not known yet."""
+"""TCP findings kept for a connection whose protocol is not yet known."""
 
 
 _AS_OPENED, _REVERSED = (CLIENT, SERVER), (SERVER, CLIENT)
@@ -51,31 +51,31 @@ class Settings(msgspec.Struct, frozen=True):
     codes: Mapping[str, Code]
     session: SessionSettings
     forced: Mapping[int, Dissector] = {}
-    """Dissectors by server port, given by the user: not recognised by content there."""
+    """Dissectors by server port, chosen by the user: content is not examined there."""
     source: str | None = None
     raw: bool = False
-    """Put a RawFrame behind each frame row."""
+    """True to put a RawFrame after each frame row."""
     secrets: Secrets = msgspec.field(default_factory=Secrets)
-    """Secrets of TLS connections; those in the capture are added."""
+    """Secrets of TLS connections, including those found in captures."""
     places: bool = False
-    """Remember where in the streams of TLS connections their frames lie, for `Timeline.place`."""
+    """True to record the places of frames in the streams of TLS connections, for `Timeline.place`."""
     columns: bool = False
-    """Frames may stay in the columns of a compiled reader."""
+    """True when frames may stay in the columns of a compiled reader."""
 
     @property
     def reads_whole(self) -> bool:
-        """Return True when a compiled reader may read whole connections: all that is asked for are frames that content shows."""
+        """Return True when a compiled reader may read whole connections: only frames recognised by content are requested."""
         plain = not (self.forced or self.raw or (self.session.payloads and self.session.gives_values))
         kinds = {FrameRow.kind, FindingRow.kind, ConnectionRow.kind, ExchangeRow.kind, ANCHOR}
         return plain and self.dissectors[0].compiled is not None and self.session.kinds <= kinds
 
     def kept(self) -> KeptBytes:
-        """Return the bytes that must be kept beside frames."""
+        """Return the bytes that must be kept in addition to frames."""
         return _kept("message" in self.session.kinds or self.session.payloads, self.raw, self.columns)
 
 
 class Timeline:
-    """A connection: segments and gaps of TCP in, frames to order and their rows out."""
+    """A connection: TCP segments and gaps in, frames to order and their rows out."""
 
     __slots__ = (
         "_conversation",
@@ -101,13 +101,13 @@ class Timeline:
             from_start=connection.opened == "syn",
             forced=forced is not None,
         )
-        self._undecided = True  # TLS or not
+        self._undecided = True  # whether it is TLS
         self._transport: Transport | None = None  # unless it is plain
-        self._rows: SessionRows | None = None  # once it is known who speaks what
+        self._rows: SessionRows | None = None  # once the protocol and its sender are known
         self._directions = _AS_OPENED
-        self._unassigned: FrameBatch | None = None  # frames, until it is known who sends them
-        self._failures: tuple[Failure, ...] = ()  # exceptions of the dissector, beside those of reader and session
-        self._held: tuple[Finding, ...] = ()  # of TCP, until it is known that the connection is worth them
+        self._unassigned: FrameBatch | None = None  # frames whose sender is not yet known
+        self._failures: tuple[Failure, ...] = ()  # exceptions of the dissector, except those of reader and session
+        self._held: tuple[Finding, ...] = ()  # TCP findings, held until it is known that the connection is worth them
 
     @staticmethod
     def _forced(connection: Connection, settings: Settings) -> Dissector | None:
@@ -146,10 +146,10 @@ class Timeline:
         return self._ready(self._conversation.feed(items))
 
     def close(self, moment: int) -> FrameBatch:
-        """Return the last frames: the streams have ended with packet `moment`."""
+        """Return the last frames: the streams ended with packet `moment`."""
         closed_by = self.connection.closed_by
         is_open = closed_by is None and self.connection.closed == "open"
-        cut_short = is_open or closed_by == 1, is_open or closed_by == 0  # nobody took the rest
+        cut_short = is_open or closed_by == 1, is_open or closed_by == 0  # nobody received the rest
         if self._transport is None:
             return self._ready(self._conversation.finish(moment, cut_short), at_end=True)
         frames = self._conversation.feed(self._transport.finish(moment, self.connection.last_file))
@@ -157,19 +157,19 @@ class Timeline:
         return self._ready(frames, at_end=True)
 
     def waits(self) -> int:
-        """Return how many bytes are kept for what may follow."""
+        """Return the number of bytes kept for what may follow."""
         size = self._conversation.waits()
         return size if self._rows is None else size + self._rows.waits()
 
     def let_go(self) -> tuple[FrameBatch, list[Row | RawFrame]]:
-        """Return the frames that are there so far, truncated, and the rows of what waits: all connections together keep too much."""
+        """Return the frames so far, truncated, and the rows of what waits: all connections together keep too much."""
         rows: list[Row | RawFrame] = []
         if self._rows is not None:
             self._rows.let_go(rows)
         return self._ready(self._conversation.let_go(self.connection.last_packet)), rows
 
     def _look(self, items: Sequence[Sequence[Item]]) -> Sequence[Sequence[Item]]:
-        """Decide between TLS and plain bytes; return the items for the conversation so far."""
+        """Decide between TLS and plain bytes; return the items so far for the conversation."""
         if not (items[0] or items[1]):
             return items
         if self._transport is None:
@@ -209,7 +209,7 @@ class Timeline:
         return frames
 
     def _assign_roles(self, dissector: Dissector, frames: FrameBatch) -> bool:
-        """Recognise the client, when no SYN shows it, by a command that only one side sends; return False when none does."""
+        """Identify the client, if no SYN shows it, by a command that only one side sends; return False if there is none."""
         connection = self.connection
         if connection.client is None:
             try:
@@ -222,7 +222,7 @@ class Timeline:
         return connection.client is not None
 
     def _client(self) -> int:
-        """Return the index of the client's stream; a guess by port when nothing shows it."""
+        """Return the index of the client's stream; a guess by port if nothing shows it."""
         if self.connection.client is not None:
             return self.connection.client
         if self._tls is not None and self._tls.client is not None:
@@ -234,7 +234,7 @@ class Timeline:
         return 1 if ports[0] < ports[1] else 0
 
     def findings(self, found: Sequence[Finding]) -> list[Finding]:
-        """Return the findings to report; those of TCP only for a known protocol: the row of any other connection has the counts."""
+        """Return the findings to report; TCP findings only for a known protocol, as the row of any other connection has the counts."""
         if not (found or self._held):
             return []
         if self._rows is None:
@@ -245,7 +245,7 @@ class Timeline:
         return [*held, *found]
 
     def place(self, row: FrameRow) -> tuple[int, int]:
-        """Return start and end of the bytes of a frame in the stream of TCP; inside TLS those of whole records."""
+        """Return start and end of the bytes of a frame in the TCP stream; inside TLS, those of whole records."""
         start = row.offset
         end = start + row.size
         if self._tls is None:
@@ -253,7 +253,7 @@ class Timeline:
         return self._tls.place(self._directions.index(row.direction or CLIENT), start, end)
 
     def in_tls(self) -> bool:
-        """Return True when the stream of TCP is TLS."""
+        """Return True when the TCP stream is TLS."""
         return self._tls is not None
 
     def preamble(self) -> tuple[int, int]:
@@ -274,11 +274,11 @@ class Timeline:
             self._rows.observe_columns(batch, self._settings.kept())
 
     def open_columns(self, batch: ColumnBatch, out: list[Row | RawFrame]) -> Iterator[None]:
-        """Append the rows of the messages in columns of frames; give way whenever there may be many."""
+        """Append the rows of the messages in columns of frames; yield whenever there may be many."""
         return iter(()) if self._rows is None else self._rows.open_columns(batch, self._settings.kept(), out)
 
     def end(self, out: list[Row | RawFrame]) -> EndedTimeline:
-        """Append the rows of all that still waits; return the rest of the connection, for which late packets are counted."""
+        """Append the rows of everything that still waits; return the remainder of the connection, for which late packets are counted."""
         recognised = self._rows is not None
         if self._rows is not None:
             self._rows.finish(out)
@@ -299,12 +299,12 @@ class Timeline:
 
     @property
     def closing(self) -> tuple[str, int] | None:
-        """First FIN or RST and its time; None for a connection that is not closed."""
+        """First FIN or RST and its time; None for a connection that was not closed."""
         connection = self.connection
         return None if connection.closed_by is None else (connection.closing_how, connection.closing_time)
 
     def _of_tls(self, row: ConnectionRow) -> Finding | None:
-        """Return the finding about unread TLS, if decryption failed or the port is one of a known protocol."""
+        """Return the finding about unread TLS, if decryption failed or the port belongs to a known protocol."""
         tls = self._tls
         unread = None if tls is None else tls.undecrypted()
         if tls is None or unread is None:
@@ -326,7 +326,7 @@ class Timeline:
         return next((dissector for dissector in self._settings.dissectors if port in dissector.ports), None)
 
     def _foreign(self, row: ConnectionRow) -> Finding | None:
-        """Return the finding about traffic of another protocol on a port of a known one."""
+        """Return the finding about traffic of another protocol on the port of a known one."""
         if not (row.client_bytes or row.server_bytes):
             return None
         port = _server_port(row)
@@ -340,13 +340,13 @@ class Timeline:
             return None
 
     def _all_failures(self) -> list[Failure]:
-        """Return the different exceptions of dissectors on this connection."""
+        """Return the distinct exceptions of dissectors on this connection."""
         of_session = () if self._rows is None else self._rows.failures
         return [*dict.fromkeys((*self._conversation.failures, *of_session, *self._failures))]
 
     @property
     def _carried(self) -> str | None:
-        """Name of another protocol that is spoken."""
+        """Name of another protocol that the connection carries."""
         return self._conversation.foreign if self._tls is None or self._tls.decrypted else "TLS"
 
     def _finding(self, code: str, text: str, row: ConnectionRow, more: Mapping[str, Any]) -> Finding:
@@ -394,31 +394,31 @@ class Timeline:
 
 
 class EndedTimeline(msgspec.Struct, gc=False, frozen=True):
-    """The small rest of a connection whose streams have ended, of which there may be very many. Late packets still change its counts."""
+    """The small remainder of a connection whose streams have ended; there may be very many. Late packets still change its counts."""
 
     row: bytes | ConnectionRow | None
-    """The row, packed, when connection rows are asked for."""
+    """The packed row, if connection rows are requested."""
     doubt: Finding | None
-    """The finding about what of it was not read."""
+    """The finding about parts that were not read."""
     source: str | None
     dissector: str | None
     """Name of the protocol, if it was recognised."""
 
     @property
     def is_empty(self) -> bool:
-        """Return True when nothing of it is given in the end."""
+        """Return True when it will yield nothing in the end."""
         return self.row is None and self.doubt is None
 
     def findings(self, found: Sequence[Finding]) -> list[Finding]:
-        """Return the findings to report, as `Timeline.findings`."""
+        """Return the findings to report, like `Timeline.findings`."""
         return [finding for finding in found if finding.layer != "tcp" or self.dissector is not None]
 
     def so_far(self) -> ConnectionRow | None:
-        """Return the row of the connection as it was when the streams ended; packets are not counted yet, because late ones may come."""
+        """Return the row of the connection as of the end of its streams; it lacks packet counts, because late packets may come."""
         return ConnectionRow(*_decode(self.row)) if isinstance(self.row, bytes) else self.row
 
     def finish(self, of: Connection | ClosedConnection, out: list[Row | RawFrame]) -> None:
-        """Append the row of the connection, which is this one: no more packets come."""
+        """Append the row of the connection `of`, which gets no more packets."""
         if self.doubt is not None:
             out.append(finding_row(self.doubt, self.source, self.dissector))
         if (row := self.so_far()) is not None:
@@ -432,7 +432,7 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 def packed_row(row: ConnectionRow) -> bytes | ConnectionRow:
-    """Return a row in a third of the memory, unless it has what MessagePack cannot hold: longer integers, surrogates of a path."""
+    """Return a row in a third of the memory, unless MessagePack cannot hold its values: longer integers, surrogates of a path."""
     try:
         return _encode(astuple(row))
     except (OverflowError, UnicodeEncodeError):
@@ -441,7 +441,7 @@ def packed_row(row: ConnectionRow) -> bytes | ConnectionRow:
 
 @lru_cache(maxsize=64)
 def nothing_left(source: str | None, dissector: str | None) -> EndedTimeline:
-    """Return the rest of any connection of which nothing is given in the end."""
+    """Return the shared remainder of connections that yield nothing in the end."""
     return EndedTimeline(None, None, source, dissector)
 
 

@@ -1,4 +1,4 @@
-"""The rules of one connection: its rows to the handlers of each rule, what they bring about to the rule engine."""
+"""The rules of one connection: passes its rows to the handlers of each rule, and their effects to the rule engine."""
 
 from __future__ import annotations
 
@@ -35,41 +35,41 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Fr
 from pulsarscope.model.thresholds import Thresholds
 
 REPORTED_MAX = 52
-"""Findings of one code that a connection's rules can look up: as many as both streams say one by one, and how many more there are."""
+"""Findings of one code that a connection's rules can look up: as many as both streams report individually, and their totals."""
 
 PLANS_MAX = 256
-"""Sets of commands of a batch that are remembered with the rules that handle them."""
+"""Sets of commands in batches that are cached with the rules that handle them."""
 
 SEQUENCES_MAX, SEQUENCE_ROWS_MAX = 1_024, 64
-"""Sequences of commands that are remembered likewise, and rows of one: many short connections have the same."""
+"""Sequences of commands that are cached likewise, and rows of one sequence: many short connections have the same."""
 
 BATCH_MIN = 24
-"""Rows of a rule from which on it gets them as a batch: of fewer its handlers take no longer."""
+"""Minimum number of rows that a rule gets as a batch: for fewer, its handlers take no longer."""
 
 ALL = range(1 << 30)
-"""All positions of rules."""
+"""Positions of all rules."""
 
 Calls = Sequence[tuple[int, Handler]]
 """Handlers of a row, each with the position of its rule."""
 
 
 Plan = list[tuple[int, dict[int, Handler], frozenset[int], bool]]
-"""Positions of rules in their order, each with its handlers by the identity of the calls, these identities, and whether all are passive."""
+"""Positions of rules in order, each with its handlers by the identity of the calls, these identities, and whether all are passive."""
 
 
 Steps = list[tuple[int, dict[int, Handler], Sequence[int], bool]]
-"""Positions of rules in their order, each with its handlers, the indexes of the rows that it handles, and whether all are passive."""
+"""Positions of rules in order, each with its handlers, the indexes of the rows that it handles, and whether all are passive."""
 
 
 Order = tuple[int, int]
-"""Position of a row among those at hand, and of the rule."""
+"""Position of a row among the current ones, and of the rule."""
 
 
 class _FailedRule(ConnectionRule):
-    """The place of a rule that raised: without state, its handlers have nothing to report."""
+    """Placeholder of a rule that raised: without state or handlers, it reports nothing."""
 
     def __init__(self) -> None:
-        """Hold nothing."""
+        """Keep no state."""
 
 
 class RuleSet:
@@ -81,23 +81,23 @@ class RuleSet:
         self.thresholds = Thresholds(rules.thresholds, thresholds)
         self._table = rules.thresholds
         self._deciding: dict[str, dict[str, Any]] = {}
-        """Thresholds of the codes that were reported, for the evidence."""
+        """Thresholds of the codes reported so far, for the evidence."""
         self.wants_messages = rules.messages
         self.unread = rules.unread
         self.describe_legs = rules.legs
         self.stretches = rules.stretches
         self.legs = f"{dissector.name}:{ANCHOR}"
-        """Name that the anchors of its connections have among the facts."""
+        """Name of the anchors of its connections among the facts."""
         self.needs_both = rules.needs_both
         self.keys = {f"{dissector.name}:{rule.name}": rule for rule in rules.keys}
-        """Rules across connections; their own names are unique within a dissector only."""
+        """Rules across connections; their own names are unique only within a dissector."""
         self.other_keys = rules.other_keys
         self.key_names = {rule.name: name for name, rule in self.keys.items()}
         self.rules = rules.connection
         self.frames, self.exchanges = _calls_of(rules.connection)
         ending = [(number, rule) for number, rule in enumerate(rules.connection) if rule.end is not ConnectionRule.end]
         self.ending = [(number, rule if rule.passive is None else None) for number, rule in ending]
-        """Positions of the rules that have something to do at the end of a connection, and those that are made for it."""
+        """Positions of the rules that act at the end of a connection, each with its class if it is made for this."""
         self.messages = [(number, rule.messages) for number, rule in enumerate(rules.connection) if rule.messages is not None]
         self._plans: dict[frozenset[int], Plan] = {}
         self._steps: dict[tuple[int, ...], Steps] = {}
@@ -108,11 +108,11 @@ class RuleSet:
         return sorted({number for each in calls for number, _ in each})
 
     def calls(self, row: Row) -> Calls:
-        """Return the handlers of a row of a frame or an exchange."""
+        """Return the handlers of a frame or exchange row."""
         return self.exchanges[row.request or ""] if type(row) is ExchangeRow else self.frames[getattr(row, "command", "") or ""]
 
     def steps(self, of_rows: Sequence[int], calls: Sequence[Calls]) -> Steps:
-        """Return what rules do with rows that have these calls, of which `of_rows` are the identities."""
+        """Return the steps of rules for rows with these calls, whose identities are `of_rows`."""
         sequence = tuple(of_rows) if len(of_rows) <= SEQUENCE_ROWS_MAX else ()
         if (steps := self._steps.get(sequence)) is None:
             chosen: dict[frozenset[int], Sequence[int]] = {}
@@ -126,7 +126,7 @@ class RuleSet:
         return steps
 
     def _plan(self, identities: frozenset[int], calls: Sequence[Calls]) -> Plan:
-        """Return the rules that handle rows with these calls, in whatever order."""
+        """Return the rules that handle rows with these calls, in any order."""
         if (plan := self._plans.get(identities)) is None:
             by_rule: dict[int, dict[int, Handler]] = {}
             for identity, each in {id(each): each for each in calls}.items():
@@ -141,14 +141,14 @@ class RuleSet:
         return plan
 
     def evaluate(self, rule: KeyRule, key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-        """Evaluate the facts of one key; an exception of the rule is a finding at the last fact."""
+        """Evaluate the facts of one key; an exception of the rule becomes a finding at the last fact."""
         try:
             rule.evaluate(key, facts, report, self.thresholds)
         except Exception as error:  # noqa: BLE001 - other people's code
             report(RULE_FAILED, facts[-1].where, *self.failed(rule.name, error))
 
     def journeys(self, rule: KeyRule, key: str, facts: Sequence[Fact], add: Callable[[JourneyRow], None], report: ReportFinding) -> None:
-        """Add the journeys in all facts of one key; as `evaluate`."""
+        """Add the journeys in all facts of one key; otherwise like `evaluate`."""
         try:
             for row in rule.journeys(key, facts) if rule.journeys is not None else ():
                 row.dissector = self.dissector.name
@@ -157,7 +157,7 @@ class RuleSet:
             report(RULE_FAILED, facts[-1].where, *self.failed(rule.name, error))
 
     def finding(self, code: str, where: Where, text: str, evidence: dict[str, Any]) -> Finding:
-        """Return a finding of the rules. Its evidence names the thresholds of its code, unless the rule says which ones decided."""
+        """Return a finding of the rules. Its evidence names the thresholds of its code, unless the rule states which ones decided."""
         _, file, packet, sub, time, connection = where
         if (deciding := self._deciding.get(code)) is None:
             names = [threshold.name for threshold in self._table if code in threshold.codes]
@@ -174,24 +174,24 @@ class RuleSet:
 
 
 def make_rule_set(dissector: Dissector, thresholds: Mapping[str, float], *, findings: bool, journeys: bool) -> RuleSet:
-    """Return the rules of a dissector; when it fails to give them, one that raises its exception about each connection."""
+    """Return the rules of a dissector; if it fails to provide them, one rule that raises its exception on each connection."""
     try:
         return RuleSet(dissector, dissector.rules.chosen(findings=findings, journeys=journeys), thresholds)
     except Exception as error:  # noqa: BLE001 - other people's code
         where = error.__traceback__
 
         def fail(_rule: Any, _row: Any, error: Exception = error) -> None:
-            raise error.with_traceback(where)  # else it would hold the frames of every connection
+            raise error.with_traceback(where)  # otherwise it would hold the frames of every connection
 
         return RuleSet(dissector, Rules({}, (type("rules", (ConnectionRule,), {"frames": {"*": fail}}),)), {})
 
 
 class _Calls(dict[str, Calls]):
-    """By command; for one that no rule names stand those that want all others."""
+    """Handlers by command; commands that no rule names get the handlers for all others."""
 
     def __init__(self, tables: Sequence[Handlers]) -> None:
         calls: dict[str, list[tuple[int, Handler]]] = {name: [] for name in {"*"}.union(*tables)}
-        for at, table in enumerate(tables):  # most name few commands of the many
+        for at, table in enumerate(tables):  # most rules name few of the many commands
             for name in calls if "*" in table else table:
                 calls[name].append((at, table.get(name) or table["*"]))
         super().__init__(calls)
@@ -202,27 +202,27 @@ class _Calls(dict[str, Calls]):
 
 @lru_cache(maxsize=16)
 def _calls_of(rules: tuple[type[ConnectionRule], ...]) -> tuple[_Calls, _Calls]:
-    """Return the handlers of frames and of exchanges: of all rules of a dissector they take longer than a small capture."""
+    """Return the handlers of frames and exchanges, cached: making them for all rules of a dissector takes longer than a small capture."""
     return _Calls([rule.frames for rule in rules]), _Calls([rule.exchanges for rule in rules])
 
 
 class RuleOutput(Protocol):
-    """The rule engine, as the rules of a connection know it."""
+    """The part of the rule engine that the rules of a connection use."""
 
     lost: bool
-    """Bytes of the capture are missing so far."""
+    """True when bytes of the capture are missing so far."""
 
     def report_of(self, order: Order, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
-        """Make a finding, with its place among what the rows at hand bring about."""
+        """Make a finding, with its place among the effects of the current rows."""
 
     def emit_packed_of(self, number: int, name: str, facts: UndecidedFacts | list[PackedFact]) -> None:
-        """Take facts of the rule at a position that bring no finding on their own."""
+        """Take facts of the rule at a position that cause no finding on their own."""
 
     def emit_facts_of(self, order: Order, name: str, keys: Sequence[str], fact: Fact) -> None:
-        """Take a fact for each of these keys, as `emit_fact_of`."""
+        """Take the same fact for each of these keys, like `emit_fact_of`."""
 
     def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
-        """Take a fact, with its place among what the rows at hand bring about."""
+        """Take a fact, with its place among the effects of the current rows."""
 
 
 class ConnectionRules:
@@ -257,15 +257,15 @@ class ConnectionRules:
         self._reported: dict[str, list[ReportedFinding]] = NOTHING
         self._rules: list[ConnectionRule | None] = [None] * len(rule_set.rules)
         self._last = Where(None, 0, 0, 0, 0, connection)
-        """Place of the last frame before the rows at hand."""
+        """Place of the last frame before the current rows."""
         self._latest = self._last
-        """Place that was asked for last: rules keep it, for each of very many connections."""
+        """Place that was requested last: rules keep it, for each of very many connections."""
         self._rows: Sequence[Row] = ()
-        """Rows at hand, one of which is handled."""
+        """Current rows, one of which is being handled."""
         self._positions: Sequence[int] = ()
-        """Positions of those among all rows at hand, of whichever connection."""
+        """Positions of the current rows among those of all connections."""
         self._at = self._number = 0
-        """Index of the row that is handled, and the position of the rule."""
+        """Index of the row being handled, and position of the rule."""
         self._stretches = rule_set.stretches
 
     @property
@@ -313,7 +313,7 @@ class ConnectionRules:
         """See `RuleContext`."""
         name = self.rule_set.key_names.get(rule)
         if name is not None:
-            fact = tuple.__new__(Fact, (where, what, values))  # as the class makes it, without a call in between
+            fact = tuple.__new__(Fact, (where, what, values))  # same as calling the class, without a call in between
             self._output.emit_fact_of((self._positions[self._at], self._number), name, key, fact)
         elif rule not in self.rule_set.other_keys:
             raise KeyError(f"no key rule {rule}")
@@ -327,7 +327,7 @@ class ConnectionRules:
             raise KeyError(f"no key rule {rule}")
 
     def handle_columns(self, stretch: FramesInColumns) -> None:
-        """Hand frames in columns to the rules that take them so, and their rows to all others."""
+        """Pass frames in columns to the rules that accept them, and their rows to all others."""
         frames, exchanges = stretch.commands()
         left: set[int] = set()
         for number in self.rule_set.numbers(frames, exchanges):
@@ -351,11 +351,11 @@ class ConnectionRules:
         self._rows = self._positions = ()
 
     def _where_in(self, stretch: FramesInColumns) -> Where:
-        """Return the place of the row that is handled, else of the first frame."""
+        """Return the place of the row being handled, or else of the first frame."""
         return where_of(self._rows[self._at]) if self._rows else Where(*stretch.where_of(0))
 
     def _hand_one(self, rule: ConnectionRule, stretch: FramesInColumns, place: int) -> None:
-        """Hand the frame at a place, and the exchange that it ends, to the handlers of a rule."""
+        """Pass the frame at a place, and the exchange that it ends, to the handlers of a rule."""
         self._rows, self._positions = stretch.row(place)
         for at, row in enumerate(self._rows):
             self._at = at
@@ -372,7 +372,7 @@ class ConnectionRules:
         self._output.emit_packed_of(self._number, self.rule_set.key_names[rule], facts)
 
     def handle_all(self, rows: Sequence[Row], positions: Sequence[int], calls: Sequence[Calls], least: int) -> None:
-        """Hand rows to their handlers, or those in columns that stand together, at least so many."""
+        """Pass rows to their handlers; runs of at least `least` rows that can be put into columns are passed as columns."""
         begin = 0
         try:
             for start, stretch in () if self._stretches is None else self._stretches(rows, positions, least):
@@ -388,7 +388,7 @@ class ConnectionRules:
             self.handle(rows[begin:], positions[begin:], calls[begin:]) if begin else self.handle(rows, positions, calls)
 
     def handle(self, rows: Sequence[Row], positions: Sequence[int], calls: Sequence[Calls], chosen_rules: Container[int] = ALL) -> None:
-        """Hand rows to the handlers of each, rule by rule: what one rule keeps, no other one sees."""
+        """Pass rows to their handlers, rule by rule: rules do not see each other's state."""
         self._rows, self._positions = rows, positions
         rules, kinds, of_rows = self._rules, self.rule_set.rules, [*map(id, calls)]
         for number, handlers, indexes, passive in self.rule_set.steps(of_rows, calls):
@@ -416,7 +416,7 @@ class ConnectionRules:
     def _hand_out(
         self, batch: BatchHandler, rule: ConnectionRule, handlers: Mapping[int, Handler], indexes: Sequence[int], of_rows: Sequence[int]
     ) -> None:
-        """Hand the rows with these indexes to a rule that takes batches, all at once."""
+        """Pass the rows with these indexes, all at once, to a rule that takes batches."""
         rows = self._rows
 
         def handle(number: int) -> None:
@@ -426,14 +426,14 @@ class ConnectionRules:
         batch(rule, rows if len(indexes) == len(rows) else [rows[at] for at in indexes], handle)
 
     def _fail(self, number: int, error: Exception, where: Where) -> None:
-        """Report an exception of the rule at this position, which says no more."""
+        """Report an exception of the rule at this position, and disable the rule."""
         if isinstance(self._rules[number], _FailedRule):
             return
         self._rules[number] = _FailedRule()
         self.report(RULE_FAILED, where, *self.rule_set.failed(self.rule_set.rules[number].__name__, error))
 
     def end(self, row: ConnectionRow, position: int) -> None:
-        """End the rules of the connection, and drop them: they refer to it, and the collector of cycles runs seldom."""
+        """End the rules of the connection, and drop them: they refer to it, and the cycle collector runs rarely."""
         if COPIED in self._reported and self.last.time:
             row = msgspec.structs.replace(row, end=self.last.time)  # copies of its packets may have another clock
         self._positions, self._at = (position,), 0

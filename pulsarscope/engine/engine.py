@@ -1,8 +1,8 @@
-"""The engine: blocks of packets in, rows out, in the order of their moments. Every way of running drives this one.
+"""The engine: blocks of packets in, rows out, in the order of their moments. Every way of running drives this engine.
 
-Each call that gives rows gives them as an iterator of `RowBatch`es, which must be exhausted before the next call. A part of a run is what
-one call gives: the rows in order, then findings of the layers below, then those of the rules. An engine that shares a run with others
-(`select`) decodes some connections only, and gives each row a key by which the parts of all are merged (`parallel`).
+Each call that yields rows returns an iterator of `RowBatch`es, which must be exhausted before the next call. A part of a run is what one
+call yields: the rows in order, then findings of the layers below, then those of the rules. An engine that shares a run with others
+(`select`) decodes only some connections, and gives each row a key by which the parts of all engines are merged (`parallel`).
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from pulsarscope.engine.snapshot import Shared
 
 Select = Callable[[Sequence[ConnectionEvents]], Iterable[tuple[int, ConnectionEvents]]]
-"""Gives those of the connections that an engine decodes, each with its position among all."""
+"""Yields the connections that an engine decodes, each with its position among all."""
 
 STEPS_TOGETHER = 256
-"""Ends of connections whose rows are made at a time."""
+"""Ends of connections whose rows are made together."""
 
 _OF_FILES: RowKey = (LOCATED, -1)
-"""Key of findings about no connection."""
+"""Key of findings that concern no connection."""
 
 
 class Engine:
@@ -64,16 +64,16 @@ class Engine:
         select: Select | None = None,
         first: bool = True,
     ) -> None:
-        """Read nothing.
+        """Prepare a run; nothing is read yet.
 
         Args:
             inputs: captures of the run.
             options: options of the run.
-            totals: takes the counts.
-            emit_fact: takes the facts of rules that look across connections, when another engine evaluates them.
-            collect: takes them packed, in the place of `emit_fact`, for `add_facts` of that engine.
-            select: chooses the connections to decode, when other engines decode the others; rows then have keys.
-            first: whether this engine gives the findings about files, and counts packets, of those that share a run.
+            totals: receives the counts.
+            emit_fact: receives the facts of rules across connections, if another engine evaluates them.
+            collect: receives them packed, instead of `emit_fact`, for `add_facts` of that engine.
+            select: chooses the connections to decode, if other engines decode the others; rows then have keys.
+            first: among engines that share a run, whether this one reports findings about files, and counts packets.
 
         Raises:
             UsageError: the options cannot be carried out.
@@ -95,7 +95,7 @@ class Engine:
         self.endpoints = self._timelines.endpoints
         """(client, server) of the recognised connections that had not ended before the latest part."""
         self.dissector_of = self._timelines.dissector_of
-        """Name of the dissector of each of them."""
+        """Dissector name of each of these connections."""
         self.has_few_frames = self._timelines.has_few_frames
         self.place, self.in_tls, self.preamble = self._timelines.place, self._timelines.in_tls, self._timelines.preamble
         self._rules = self._rule_engine(emit_fact, collect) if options.evaluates else None
@@ -105,29 +105,29 @@ class Engine:
         self._secrets = Secrets(options.key_logs.secrets)
         in_order = ordered_rows_type(options, kinds, evaluated) is not None
         if in_order:
-            kinds |= {FrameRow.kind}  # rows of frames tell where among those in columns the others belong
+            kinds |= {FrameRow.kind}  # frame rows show the positions of the other rows among those in columns
         session = _session_settings(options, kinds)
         codes = finding_codes(made, rules=False)
         self.in_columns = in_order or opens_messages(options, kinds)
         """True when frames, or the messages in them, stay in the columns of a compiled reader."""
-        if select is not None:  # keys are there for what rules have looked at
+        if select is not None:  # keys are for rows that rules have examined
             self.in_columns = in_order and options.evaluates and FrameRow.kind in options.records and MessageRow.kind not in kinds
         settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, self.in_columns)
         self._timelines.configure(settings, evaluated)
         self._short = ShortConnections(made[0], inputs, self._timelines) if self._timelines.reads_short and select is None else None
         self._rows_max = options.rows_max or sys.maxsize
         self._unheard = () if MessageRow.kind in evaluated else (self._timelines.message_type, EntryMessages)
-        """Types of rows that no rule asks for, and of which there may be very many."""
+        """Types of rows that no rule requires, and of which there may be very many."""
         types = {**ROWS, MessageRow.kind: self._timelines.message_type, ANCHOR: AnchorRow}
         self._for_rules = {Closed, *(made for kind, made in types.items() if kind not in handed_on | {FindingRow.kind})}
-        """Types of rows that are there for the rules alone."""
+        """Types of rows that exist only for the rules."""
         self._assembler = Assembler()
         self.resting = RestingConnections()
-        """Closed connections of the snapshot that were not needed yet."""
+        """Closed connections of the snapshot that have not been needed yet."""
         self.progress = 0, 0, 0
         """File, bytes read of it, and last packet."""
         self.settled = 0
-        """Time to which the latest part settles a live run; 0 for other parts."""
+        """Time up to which the latest part settles a live run; 0 for other parts."""
 
     def _rule_engine(self, emit_fact: EmitFact | None, collect: CollectFacts | None) -> RuleEngine:
         from pulsarscope.engine.rule_engine import rule_engine  # noqa: PLC0415 - a run without rules starts quicker without it
@@ -146,7 +146,7 @@ class Engine:
     # ---- a run
 
     def begin(self) -> Iterator[RowBatch]:
-        """Give what is known before any file is read."""
+        """Yield what is known before any file is read."""
         if findings := [*self._inputs.findings, *self._options.key_logs.findings]:
             yield self.report(findings)
 
@@ -155,7 +155,7 @@ class Engine:
 
         Args:
             block: the next packets of a file.
-            secrets: TLS key logs that the file has brought with them, each with the number of packets before it.
+            secrets: TLS key logs found in the file, each with the number of packets before it.
         """
         if self._first:
             self.totals.packets += block.packets
@@ -177,7 +177,7 @@ class Engine:
         return self._advance(self.events, self._finding_rows(block.findings))
 
     def settle(self, time: int, *, skipped: bool = False) -> Iterator[RowBatch]:
-        """Give what this time of the capture, rather than a packet, brings about; nanoseconds since the epoch.
+        """Yield what is due at this time of the capture, without a packet; nanoseconds since the epoch.
 
         `skipped`: packets of the capture were left out before the latest block.
         """
@@ -192,11 +192,11 @@ class Engine:
         yield self._batch([row for _, row in found], [key for key, _ in found])
 
     def waiting(self) -> tuple[int, int]:
-        """Return how many streams wait for missing bytes, and how many bytes wait behind those."""
+        """Return the number of streams that wait for missing bytes, and the number of bytes that wait behind them."""
         return self._assembler.waiting()
 
     def end(self) -> Iterator[RowBatch]:
-        """End all connections: what follows, if anything, is another vantage point."""
+        """End all connections: anything that follows is another vantage point."""
         self.settled = 0
         self._wake()
         finished = () if self._short is None else self._timelines.finished(self._short.end(self._assembler))
@@ -205,7 +205,7 @@ class Engine:
         return self._end(events, finished)
 
     def end_idle(self, time: int) -> Iterator[RowBatch]:
-        """End the connections of which nothing follows that is captured at `time` or later; nanoseconds since the epoch."""
+        """End the connections that get no packets captured at `time` or later; nanoseconds since the epoch."""
         self.settled = 0
         if self._short is not None:
             self._short.hand_over(self._assembler, closed=True)
@@ -213,7 +213,7 @@ class Engine:
         return self._end(self._assembler.finish_idle(time))
 
     def finish(self) -> Iterator[RowBatch]:
-        """Give the findings and journeys across connections, unless another engine evaluates them: the run has ended."""
+        """Yield the findings and journeys across connections, unless another engine evaluates them: the run has ended."""
         if self._rules is not None:
             for _ in self._rules.facts.finish_journeys():
                 yield self._batch([row for _, row in self._rules.take()])
@@ -221,9 +221,9 @@ class Engine:
             yield self._batch([row for _, row in self._rules.take()])
 
     def add_facts(self, facts: Sequence[KeyedFact], settled: int = 0) -> RowBatch:
-        """Take facts that other engines emitted, in order; give the findings that they bring about before the end of the run.
+        """Take facts that other engines emitted, in order; return the findings that they cause before the end of the run.
 
-        They are those of a part with this value of `settled`.
+        The findings belong to a part with this value of `settled`.
         """
         if self._rules is None:
             return RowBatch([], *self.progress)
@@ -235,20 +235,20 @@ class Engine:
         return RowBatch(rows, *self.progress, None, [key for key, _ in found] if rows else [])
 
     def report(self, findings: Sequence[Finding]) -> RowBatch:
-        """Give findings about no connection."""
+        """Return findings that concern no connection."""
         rows = self._finding_rows(findings)
         if self._rules is not None:
             self._rules.feed(rows)
         return self._batch(rows, [_OF_FILES] * len(rows)) if self._first else self._batch([])
 
     def emit_unread(self, rows: Iterable[ConnectionRow]) -> None:
-        """Let rules across connections know of connections that another engine found to be of no known protocol."""
+        """Report connections that another engine found to have no known protocol to the rules across connections."""
         if self._rules is not None:
             for row in rows:
                 self._rules.emit_unread(row)
 
     def count(self, rows: Iterable[Any]) -> list[Any]:
-        """Count the findings among rows, and leave them out when nobody asked for any; what takes columns leaves them out itself."""
+        """Count the findings among rows, and remove them if they were not requested; consumers of columns remove them themselves."""
         rows = list(rows)
         if self._timelines.in_columns:
             self.totals.count(row for row in others(rows) if type(row) is FindingRow)
@@ -262,22 +262,22 @@ class Engine:
 
     @property
     def unfinished(self) -> int:
-        """Number of connections of any protocol of which packets may come."""
+        """Number of connections of any protocol that may still get packets."""
         return self._assembler.unfinished + len(self.resting)
 
     def set_loss(self, *, lost: bool) -> None:
-        """Tell the rules whether a capture says that it lacks packets, of whichever connection."""
+        """Tell the rules whether a capture reports that packets of unspecified connections are missing."""
         if self._rules is not None:
             self._rules.lost = lost
 
     def forget(self) -> None:
-        """Drop what serves to compare later packets of the same file: none comes."""
+        """Drop the data for comparing later packets of the same file: none will come."""
         self._assembler.drop_delivered()
 
     def snapshot(self) -> bytes:
-        """Return what is open, for an engine with the same options to `restore`; this one is empty then.
+        """Return the open state, for `restore` of an engine with the same options; this engine is then empty.
 
-        Secrets that captures brought, counts and facts are not part of it.
+        Secrets found in captures, counts and facts are not part of it.
         """
         import pickle  # noqa: PLC0415 - as in `_shared`
 
@@ -293,7 +293,7 @@ class Engine:
         return pickle.dumps((sources, state, resting))
 
     def restore(self, snapshot: bytes) -> None:
-        """Take up what an engine with the same options had open. Only of bytes that a process of the same run has made."""
+        """Take over the open state of an engine with the same options. Accept only bytes that a process of the same run has made."""
         import pickle  # noqa: PLC0415 - as in `_shared`
 
         sources, state, self.resting = pickle.loads(snapshot)  # noqa: S301 - as said
@@ -307,7 +307,7 @@ class Engine:
                 mine.update(theirs)
 
     def _shared(self, sources: Iterable[str | None]) -> Shared:
-        """Objects that connections refer to and each process makes for itself: settings, dissectors and what is in them."""
+        """Objects that connections refer to, and that each process makes for itself: settings, dissectors and their contents."""
         from pulsarscope.engine.snapshot import Parts, Shared  # noqa: PLC0415 - 2 ms of a start, for few runs
 
         named: dict[str, object] = Parts(self.dissectors)
@@ -336,7 +336,7 @@ class Engine:
     # ---- a part
 
     def _advance(self, events: Sequence[ConnectionEvents], file_findings: list[FindingRow]) -> Iterator[RowBatch]:
-        """Give the rows of a block: in one batch, unless they are too many or hold too much payload."""
+        """Yield the rows of a block: in one batch, unless they are too many or hold too much payload."""
         index_of, steps, findings = self._timelines.steps(self._selected(events), MEMORY_MAX_BYTES - self._assembler.buffered_bytes)
         located: list[tuple[RowKey, Any]] = [((LOCATED, index_of[name]), row) for name, row, _ in findings]
         if self._rules is not None:
@@ -357,12 +357,12 @@ class Engine:
         yield self._batch(rows, keys)
 
     def _end(self, events: Sequence[ConnectionEvents], finished: Iterable[Step] = ()) -> Iterator[RowBatch]:
-        """Give the rows of connections that end or are written with a file or the run, and what rules report; `finished`: further ones."""
+        """Yield rows of connections that end or are written at the end of a file or run, and findings of rules; `finished`: more steps."""
         index_of, steps, findings = self._timelines.steps(self._selected(events), MEMORY_MAX_BYTES - self._assembler.buffered_bytes)
         if self._rules is not None:
             self._rules.begin_part(findings, ends=True)
         if self._timelines.in_columns and self._rules is not None:
-            steps = [*steps_in_rows(steps, self._timelines.settings[None].kept())]  # the rules report of one connection after the other
+            steps = [*steps_in_rows(steps, self._timelines.settings[None].kept())]  # the rules report on one connection after the other
         elif self._timelines.in_columns:
             for stretch in in_stretches(steps, STEPS_TOGETHER, finished):
                 for part, _ in self._timelines.rows(stretch, index_of, keyed=False):
@@ -395,7 +395,7 @@ class Engine:
         return enumerate(events) if self._select is None else self._select(events)
 
     def _batch(self, rows: Sequence[Any], keys: Sequence[RowKey] = ()) -> RowBatch:
-        """Count the findings among rows, and give them."""
+        """Count the findings among rows, and return the batch."""
         if self._select is None:
             keys = ()
         elif FindingRow.kind not in self._options.records and not self._timelines.in_columns:
@@ -403,13 +403,13 @@ class Engine:
         return RowBatch(self.count(rows), *self.progress, None, keys)
 
     def _finding_rows(self, findings: Iterable[Finding]) -> list[FindingRow]:
-        """Return rows of findings about files, not about one connection."""
+        """Return rows of findings about files, not about connections."""
         return [finding_row(finding, self._inputs.source(finding.file)) for finding in findings]
 
     # ---- rules
 
     def _evaluated(self, rows: list[Any], keys: Any) -> KeyedRows:
-        """Feed rows to the rules, and leave out those that are there for the rules alone; `keys` may be `OrderedKeys`."""
+        """Feed rows to the rules, and remove those that exist only for the rules; `keys` may be `OrderedKeys`."""
         ordered, following = split(rows)
         if ordered is not None:
             written = FrameRow.kind in self._options.records
@@ -423,7 +423,7 @@ class Engine:
             return [*kept.all(frames=False), *following], []
         if self._rules is None:
             return rows, keys
-        # By type, and without messages where no rule asks for them: of batches there are a hundred for each frame.
+        # By type, and without messages if no rule requires them: batches have a hundred per frame.
         if not keys:
             self._rules.feed([row for row in rows if type(row) not in self._unheard] if self._unheard else rows)
             return [row for row in rows if type(row) not in self._for_rules], keys
@@ -433,7 +433,7 @@ class Engine:
         return [*compress(rows, given)], [*compress(keys, given)]
 
     def _keys_of_step(self, keys: list[RowKey]) -> list[RowKey]:
-        """Return the keys of the rows of one step, behind all that steps of the same order have brought about so far."""
+        """Return the keys of the rows of one step, after everything that steps of the same order have caused so far."""
         return [self._rules.next_key(keys[0])] * len(keys) if keys and self._rules is not None else keys
 
     def _reported(self) -> list[tuple[RowKey, Any]]:
@@ -442,7 +442,7 @@ class Engine:
 
 
 def _session_settings(options: Options, kinds: frozenset[str]) -> SessionSettings:
-    """Return the settings of sessions that give rows of these kinds."""
+    """Return the settings of sessions that yield rows of these kinds."""
     payloads = bool({"message", "finding"} & kinds) if options.payloads is None else options.payloads
     columns, keys = options.message_columns, rsa_keys(options.private_keys)
     decoders = payload_decoders() if payloads or "message" in kinds else ()

@@ -1,4 +1,4 @@
-"""Findings about connections in a part of a capture, in wait for the rows before them."""
+"""Findings about connections in a part of a capture that wait for the rows before them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pulsarscope.model.records import FindingRow
 
 
 class Located(NamedTuple):
-    """A finding about a connection, or a row of one that was given up, with the order of the packet that showed it."""
+    """A finding about a connection, or a row of one that was given up, with the place of the packet that showed it."""
 
     connection: str
     row: Any
@@ -18,24 +18,24 @@ class Located(NamedTuple):
 
 
 class ExpectedFindings:
-    """Findings of the layers below that rules do not know yet: a rule knows them from the packet on that showed them.
+    """Findings of the layers below that rules do not know yet: a rule knows them from the packet that showed them.
 
-    So a verdict does not depend on where parts end.
+    Therefore verdicts do not depend on where parts end.
     """
 
     def __init__(self) -> None:
-        """Expect nothing."""
+        """Begin without any findings."""
         self._waiting: dict[str, deque[Located]] = {}
 
     def __contains__(self, connection: object) -> bool:
         return connection in self._waiting
 
     def add(self, found: Located) -> None:
-        """Expect a finding behind those of the same connection before."""
+        """Add a finding after those of the same connection."""
         self._waiting.setdefault(found.connection, deque()).append(found)
 
     def due(self, connection: str, order: int) -> list[FindingRow]:
-        """Return those about a connection that a row of this order knows, and wait for these no more."""
+        """Remove and return the findings about a connection that a row of this order knows."""
         waiting = self._waiting.get(connection, ())
         found = []
         while waiting and waiting[0].order <= order:
@@ -45,10 +45,10 @@ class ExpectedFindings:
         return found
 
     def drop(self, connection: str) -> None:
-        """Wait for nothing more about a connection: it has ended."""
+        """Drop the findings about a connection that has ended."""
         self._waiting.pop(connection, None)
 
     def rest(self) -> list[FindingRow]:
-        """Return all that no row was behind, and wait for nothing."""
+        """Remove and return all remaining findings, which no row followed."""
         waiting, self._waiting = self._waiting, {}
         return [found.row for found in chain.from_iterable(waiting.values())]

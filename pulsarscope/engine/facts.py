@@ -33,22 +33,22 @@ from pulsarscope.model.limits import EVALUATED_KEYS_MAX, FACTS_MAX_BYTES, FACTS_
 from pulsarscope.model.platform import load_native
 
 _SLOTS = EVALUATED_KEYS_MAX * 8 // 7
-"""A table that is fuller than this takes long to look through."""
+"""Number of slots: a table that is fuller than 7/8 takes long to search."""
 
 
 class EvaluatedKeys:
-    """A set of keys by 32 bits of their hashes: four bytes each, 2 MiB in all. One key in a billion is taken for another one.
+    """A set of keys by 32 bits of their hashes: four bytes each, 2 MiB in all. One key in a billion is mistaken for another one.
 
-    A set of Python's, of hashes, takes 36 MiB for as many.
+    A Python set of hashes would take 36 MiB for as many.
     """
 
     def __init__(self) -> None:
         self._slots = array("I", bytes(4 * _SLOTS))
-        """Zero is an empty one."""
+        """Slots; 0 is an empty one."""
         self._count = 0
 
     def count(self, rule: str, keys: Iterable[str]) -> int:
-        """Return how many of some keys of a rule are here."""
+        """Return how many of these keys of a rule are in the set."""
         slots, found = self._slots, 0
         for key in keys:
             number = hash((rule, key))
@@ -62,7 +62,7 @@ class EvaluatedKeys:
         return found
 
     def add(self, rule: str, keys: Iterable[str]) -> int:
-        """Add keys of a rule; return for how many there was no room."""
+        """Add keys of a rule; return the number of keys for which there was no room."""
         slots, without_room = self._slots, 0
         for key in keys:
             number = hash((rule, key))
@@ -80,28 +80,28 @@ class EvaluatedKeys:
 
 
 def evaluated_keys() -> KeySet:
-    """Return an empty set: that of the compiled reader, where there is one."""
+    """Return an empty set, that of the compiled reader if there is one."""
     native, _ = load_native()
     made: KeySet = EvaluatedKeys() if native is None else native.EvaluatedKeys(EVALUATED_KEYS_MAX, _SLOTS)
     return made
 
 
 QUIET_NANOSECONDS = 1_000_000_000
-"""A key without a fact for so long is quiet: clients try again after 100 ms at first, and who watches does not wait for long."""
+"""Time without a fact after which a key is quiet: clients first retry after 100 ms, and users who watch do not wait long."""
 
 
 _OTHER_BYTES = 1 << 16
-"""More than a fact takes that is not packed: it has a few names of a connection."""
+"""Upper bound for a fact that is not packed: it has a few names of a connection."""
 
 KEYS_TOGETHER = 1_000
-"""Keys whose journeys are handed on together in the end."""
+"""Keys whose journeys are handed on together at the end."""
 
 
 class FactRule(NamedTuple):
     """A `KeyRule` in a run."""
 
     name: str
-    """Unique among the rules of all dissectors."""
+    """Name, unique among the rules of all dissectors."""
     idle_ns: int
     evaluate: Callable[[str, Sequence[Fact], ReportFinding], None]
     early: bool = False
@@ -113,7 +113,7 @@ class FactRule(NamedTuple):
     """See `KeyRule.all_legs`."""
 
     def is_decided(self, facts: PendingFacts) -> bool:
-        """Return True for facts of a key that may bring a finding."""
+        """Return True for facts of a key that may cause a finding."""
         return facts.deciding > 0 or (self.compares and facts.count > 1)
 
 
@@ -124,38 +124,39 @@ class _Pending:
         self.rule, self.report = rule, report
         self.idle_ns, self.early = rule.idle_ns, rule.early
         self.keys: PendingKeys | CompiledKeys = compiled_keys() if compiled else PendingKeys()
-        """By key, the one silent longest first."""
+        """Facts by key, the one silent for longest first."""
         self.unsettled: dict[str, None] = {}
-        """Keys with facts since they were settled, of a rule that can report early."""
+        """Keys that got facts since they were settled, of a rule that can report early."""
         self.reported: dict[str, set[tuple[str, Where]]] = {}
-        """Findings about keys when they were settled."""
+        """Findings reported about keys when they were settled."""
         self.is_decided = False
-        """True once a key brought rows, or may have."""
+        """True once a key produced rows, or may have."""
 
 
 class Facts:
-    """Bounded: the keys silent longest are evaluated early when the facts of all take too much memory.
+    """Pending facts, bounded: the keys silent for longest are evaluated early if all facts together take too much memory.
 
-    What is evaluated together depends on the facts of a key alone, so that every way of running agrees: those of a stretch without long
-    silences, of too many the first and the last ones. Keys of which the capture's clock says that they are idle are not evaluated before
-    the end, unless someone watches: some facts come late, when a connection ends or a hole is given up.
+    The facts that are evaluated together depend only on the facts of a key, so that every way of running agrees: those of a stretch without
+    long silences, or the first and the last ones if they are too many. Keys that are idle by the capture's clock are not evaluated before
+    the end, except in a live run: some facts come late, when a connection ends or a hole is given up.
     """
 
     def __init__(self, rules: Mapping[str, tuple[FactRule, ReportFinding]], anchors: Iterable[str] = ()) -> None:
-        """Take each rule by its name, with what makes its findings; `anchors`: names of facts that are anchors of legs."""
+        """Take the rules by name, each with the function that makes its findings; `anchors`: names of facts that are anchors of legs."""
         self.legs = {name: LegTable() for name in anchors}
-        """By the name of their anchors. What the inner leg of a path brings is not evaluated: it comes with the outer one, too."""
+        """Leg tables by the name of their anchors. Facts of inner legs are not evaluated: they also come with the outer leg."""
         self.anchors: list[tuple[tuple[int, int], Callable[..., object], tuple[AnchorRow]]] = []
-        """Anchors of the rows at hand, with their places among these, and who takes them."""
+        """Anchors of the current rows, each with its place among these, and the function that takes it."""
         self._native = load_native()[0]
         self._pending = {name: _Pending(*rule, compiled=self._native is not None) for name, rule in rules.items()}
         self.names = [*self._pending, *self.legs]
-        """Of all rules, by the numbers that stand for them between processes."""
+        """Names of all rules, by the numbers that stand for them between processes."""
         self.numbers = {name: number for number, name in enumerate(self.names)}
         self._pending_of: dict[str | int, _Pending] = {}
-        """By name and by number."""
+        """Pending facts by name and by number."""
         self._tables: dict[str | int, tuple[KeyTable, dict[str, None] | None, str, int]] = {}
-        """Of the compiled reader, by name and by number, with the unsettled keys of a rule that can report early, name and `idle_ns`."""
+        """Tables of the compiled reader, by name and by number, each with the unsettled keys of a rule that can report early, name and
+        `idle_ns`."""
         for name, pending in self._pending.items():
             for rule in (name, self.numbers[name]):
                 self._pending_of[rule] = pending
@@ -164,30 +165,30 @@ class Facts:
         self.max_bytes = FACTS_MAX_BYTES + JOURNEYS_MAX_BYTES * makes_journeys
         """Memory that pending facts may take."""
         self._size = 0
-        """Bytes of all rules."""
+        """Bytes of the facts of all rules."""
         self._evaluated: KeySet | None = None
         """Keys evaluated early."""
         self._parted: Counter[str] = Counter()
-        """Keys by rule that were evaluated in parts, because a fact came for them when they had been evaluated."""
+        """Number of keys by rule that were evaluated in parts, because a fact came for them after they had been evaluated."""
         self._unknown: Counter[str] = Counter()
-        """Keys by rule that were evaluated early, and of which that is not known: there were too many."""
+        """Number of keys by rule that were evaluated early, but are not in `_evaluated`, because there were too many."""
 
     def add(self, rule: str, key: str, fact: Fact) -> None:
         """Add a fact."""
         self._add_each((self.packed(rule, key, fact),))
 
     def packed(self, rule: str, key: str, fact: Fact) -> tuple[str, str, bytes, int, bool, RowKey]:
-        """Return a fact packed, as `add_each` takes it, without the key of its row."""
+        """Return a packed fact as `add_each` takes it, without the key of its row."""
         pending = self._pending.get(rule)
         decides = None if pending is None else pending.rule.decides
         return rule, key, pack(fact), fact.where.time, decides is None or bool(decides(fact)), ()
 
     def add_packed(self, rule: str, key: str, packed: bytes, time: int, *, deciding: bool = True) -> None:
-        """Add a fact of this time, packed; `deciding` is False for one that brings no finding on its own (see `KeyRule.decides`)."""
+        """Add a packed fact of this time; `deciding` is False if it causes no finding on its own (see `KeyRule.decides`)."""
         self._add_each(((rule, key, packed, time, deciding, ()),))
 
     def add_each(self, facts: Sequence[KeyedFact], reach: Callable[[RowKey], None] | None = None) -> None:
-        """Add packed facts in their order; `reach` is called with the key of one that brings about findings of others."""
+        """Add packed facts in order; `reach` is called with the row key of a fact that causes findings about other keys."""
         if self._native is None:
             self._add_each(facts, reach)
             return
@@ -199,14 +200,14 @@ class Facts:
                 self._parted.update(parted)
             self._size += added
             start += taken
-            if start < count:  # one that needs a closer look
+            if start < count:  # needs a closer look
                 self._add_each((facts[start],), reach)
                 start += 1
 
     def _add_each(self, facts: Iterable[KeyedFact], reach: Callable[[RowKey], None] | None = None) -> None:
-        """Add facts one by one, as `add_each`."""
+        """Add facts one by one, like `add_each`."""
         pending_of, evaluated, max_bytes, size = self._pending_of, self._evaluated, self.max_bytes, self._size
-        for rule, key, packed, time, deciding, place in facts:  # there are several for each entry: as few calls as can be
+        for rule, key, packed, time, deciding, place in facts:  # several for each entry: as few calls as possible
             pending = pending_of.get(rule)
             if pending is None:
                 self.legs[self.name_of(rule)].add(key, unpack(packed)[0])
@@ -234,10 +235,10 @@ class Facts:
         self._size = size
 
     def join_anchors(self, brought: Sequence[Any], *, alone: bool) -> Sequence[Any]:
-        """Let legs have the anchors of the rows at hand at once; return those that they must have in their order.
+        """Pass the anchors of the current rows to the leg tables at once; return those that must be passed in row order.
 
-        Legs matter to verdicts, and none comes before the end unless memory is short; `brought`: what else the rows bring about; `alone`:
-        that is all.
+        Verdicts depend on legs, but none comes before the end unless memory is short. `brought`: other effects of the rows; `alone`: there
+        are no further ones.
         """
         anchors, self.anchors = self.anchors, []
         sizes = (_OTHER_BYTES if take is not None else PENDING_BYTES + 4 * len(values[1]) + len(values[2]) for _, take, values in brought)
@@ -248,11 +249,11 @@ class Facts:
         return ()
 
     def name_of(self, rule: str | int) -> str:
-        """Return the name of a rule, which may be given by its number."""
+        """Return the name of a rule given by name or number."""
         return rule if isinstance(rule, str) else self.names[rule]
 
     def add_undecided(self, rule: str, facts: UndecidedFacts) -> None:
-        """Add facts of one rule, of the compiled reader, as `add_packed` does one by one: most begin a key, and find room."""
+        """Add facts of one rule in the form of the compiled reader, like `add_packed` one by one: most begin a key, and find room."""
         pending = self._pending[rule]
         keys = cast("CompiledKeys", pending.keys)
         start = 0
@@ -269,19 +270,19 @@ class Facts:
                 start += 1
 
     def idle_ns(self, rule: str) -> int:
-        """Return how long a rule remembers a key."""
+        """Return the time for which a rule remembers a key."""
         return self._pending[rule].rule.idle_ns
 
     def is_quiet(self, rule: str) -> bool:
-        """Return True when a key of a rule brings nothing unless a fact decides (see `KeyRule.decides`)."""
+        """Return True when keys of a rule produce nothing unless a fact decides (see `KeyRule.decides`)."""
         of_rule = self._pending[rule].rule
         return of_rule.decides is not None and of_rule.journeys is None and not of_rule.compares
 
     def settle(self, time: int) -> None:
-        """Evaluate keys silent for too long: someone watches, and it is this time, nanoseconds since the epoch.
+        """Evaluate keys that have been silent for too long at this time of a live run, nanoseconds since the epoch.
 
-        Those that are quiet, or that a clock that was set back has left in the future, are evaluated by the rules that can report early,
-        and kept for what follows.
+        Keys that are quiet, or that a reset clock has left in the future, are evaluated by the rules that can report early, and kept for
+        what follows.
         """
         for pending in self._pending.values():
             for key in _silent_since(pending.keys, time - pending.rule.idle_ns):
@@ -295,7 +296,7 @@ class Facts:
                     pending.reported[key] = _still_possible(pending.reported.get(key, set()) | reported, facts, pending.rule.idle_ns)
 
     def finish_journeys(self) -> Iterator[None]:
-        """Evaluate all remaining keys that give journeys, in the order in which they began; stop now and then: their rows are many."""
+        """Evaluate all remaining keys that yield journeys, in the order in which they began; pause regularly, since their rows are many."""
         for pending in self._pending.values():
             if pending.rule.journeys is not None:
                 places = {key: place_of(pending.keys[key].facts()[0]) for key in pending.keys}
@@ -314,16 +315,16 @@ class Facts:
                     self._conclude(pending, key)
 
     def evaluated_in_parts(self) -> tuple[dict[str, int], int]:
-        """Return how many keys of each rule were evaluated in parts, and how many more may have been, as far as verdicts depend on that.
+        """Return the number of keys of each rule evaluated in parts, and how many more may have been, if verdicts may depend on it.
 
-        Those of a rule do not while no fact decides (see `KeyRule.decides`): neither a part nor the whole brings a finding then.
+        Those of a rule do not as long as no fact decides (see `KeyRule.decides`): neither a part nor the whole then causes a finding.
         """
         decided = {name for name, pending in self._pending.items() if pending.is_decided}
         parted = {name: number for name, number in sorted(self._parted.items()) if name in decided}
         return parted, sum(number for name, number in self._unknown.items() if name in decided)
 
     def evaluate(self, rule: str, key: str, facts: list[Fact]) -> None:
-        """Evaluate facts of one key, in the order of their places, those behind a long silence on their own."""
+        """Evaluate the facts of one key, in the order of their places; those after a long silence separately."""
         self._evaluate(self._pending[rule], key, facts, complete=True)
 
     def _make_room(self) -> None:
@@ -334,7 +335,7 @@ class Facts:
             self._unknown[pending.rule.name] += self._conclude_first(pending, len(pending.keys) // 8 + 1, self._evaluated)
 
     def _conclude_first(self, pending: _Pending, count: int, evaluated: KeySet) -> int:
-        """Evaluate so many keys, those silent longest, for the last time; return how many there was no room to remember."""
+        """Evaluate the `count` keys silent for longest for the last time; return how many could not be remembered for lack of room."""
         rule, keys = pending.rule, pending.keys
         quiet = rule.journeys is None and not rule.early and not rule.compares
         freed, left, unknown = keys.forget(count, PENDING_BYTES, quiet, rule.name, evaluated)
@@ -357,7 +358,7 @@ class Facts:
             pending.reported.pop(key, None)
 
     def _evaluate(self, pending: _Pending, key: str, facts: list[Fact], *, complete: bool = False) -> set[tuple[str, Where]]:
-        """Evaluate as `evaluate`; return what was reported that was not before. `complete`: for the last time."""
+        """Evaluate like `evaluate`; return the new findings. `complete` means for the last time."""
         rule = pending.rule
         before = pending.reported.get(key, ())
         reported = set()
@@ -384,12 +385,12 @@ class Facts:
 
 
 def _silent_since(keys: KeyTable, time: int) -> list[str]:
-    """Return the first keys, all of whose facts are from before a time: to look for one at a time takes ever longer, as they go."""
+    """Return the first keys, all of whose facts are from before a time: finding one at a time takes ever longer as keys are removed."""
     return [*takewhile(lambda key: keys[key].time < time, keys)]
 
 
 def _still_possible(reported: set[tuple[str, Where]], facts: list[Fact], idle_ns: int) -> set[tuple[str, Where]]:
-    """Drop what was reported of facts that are no longer kept: a key that is never silent for long would remember it for ever."""
+    """Drop findings about facts that are no longer kept: otherwise a key that is never silent for long would remember them for ever."""
     if len(reported) <= FACTS_PER_KEY_MAX:
         return reported
     places = {fact.where for fact in trimmed(facts, idle_ns)}

@@ -1,4 +1,4 @@
-"""The driver of a cluster's tasks, flow by flow: each task has all packets of some 4-tuples, and no others."""
+"""The driver of a cluster's tasks, by flow: each task has all packets of some 4-tuples, and no others."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ __all__ = [
 
 
 def check_options(options: Options) -> None:
-    """Raise UsageError when a run cannot be carried out with these options: before anything starts, not in some task."""
+    """Raise UsageError when a run is impossible with these options: before anything starts, not in a task."""
     Engine(Inputs([], 0, []), options)
 
 
 OF_LEGS = f":{ANCHOR}"
-"""End of the name that anchors have among facts."""
+"""Suffix of the names that anchors have among facts."""
 
 LATE_NANOSECONDS = 600_000_000_000
-"""A file of a stream may have packets so much older than those of files before it: some are rotated later, or take longer on their way."""
+"""Greatest age of packets in a file of a stream relative to earlier files: some files are rotated later, or take longer to arrive."""
 
 
 class FlowRun:
-    """The decode of some flows by one process of a cluster: one after the other, each with all its packets and then its end."""
+    """The decoding of some flows by one process of a cluster: one after the other, each with all its packets and then its end."""
 
     def __init__(self, inputs: Inputs, options: Options, emit_fact: EmitFact, lossy: int | None = None) -> None:
-        """Read nothing.
+        """Prepare; nothing is read yet.
 
         Args:
             inputs: captures of the whole run.
             options: options of the whole run.
-            emit_fact: takes the facts of rules that look across connections.
-            lossy: the first file of which a finding says that it lacks packets of whatever connection; None: no file does.
+            emit_fact: receives the facts of rules across connections.
+            lossy: the first file with a finding that packets of unspecified connections are missing; None if no file has one.
         """
         self.totals = Totals()
         self._engine = Engine(inputs, options, totals=self.totals, emit_fact=emit_fact)
@@ -74,7 +74,7 @@ class FlowRun:
         self._lossy = lossy
 
     def flow(self, blocks: Iterable[Block]) -> Iterator[list[Any]]:
-        """Give all rows of blocks with the packets of one 4-tuple of one source, in order."""
+        """Yield all rows of blocks with the packets of one 4-tuple of one source, in order."""
         for block in blocks:
             self._enter(block.file)
             yield from _rows(self._engine.feed(block))
@@ -82,18 +82,18 @@ class FlowRun:
         yield from _rows(self._engine.end())
 
     def report(self, findings: Sequence[Finding]) -> list[Any]:
-        """Return rows of findings about no connection."""
+        """Return rows of findings that concern no connection."""
         return self._engine.report(findings).rows
 
     def select(self, rows: Sequence[Row]) -> list[Any]:
-        """Return those of the rows that `strangers` found that are asked for."""
+        """Return the requested rows among those that `strangers` found."""
         connections = [row for row in rows if isinstance(row, ConnectionRow)]
         self.totals.connections += len(connections)
         self._engine.emit_unread(connections)
         return [row for row in self._engine.count(rows) if row.kind in self._kinds]
 
     def _enter(self, file: int) -> None:
-        """Know what was said at the end of the files before."""
+        """Tell the engine what the findings at the ends of earlier files have shown."""
         self._engine.set_loss(lost=self._lossy is not None and self._lossy < file)
 
 
@@ -104,7 +104,7 @@ def _rows(batches: Iterable[RowBatch]) -> Iterator[list[Any]]:
 def strangers(inputs: Inputs, options: Options, blocks: Iterable[Block]) -> dict[bytes, list[Row] | None]:
     """Return all rows of each 4-tuple without any connection of a known protocol, by the lower flow key; None for the other 4-tuples.
 
-    They hold if no other file has packets of it. What is TLS may be more than is seen here.
+    They are valid if no other file has packets of the 4-tuple. A 4-tuple with TLS gets None: the TLS may carry a known protocol.
 
     Args:
         inputs: captures of the whole run.
@@ -141,7 +141,7 @@ def strangers(inputs: Inputs, options: Options, blocks: Iterable[Block]) -> dict
 
 
 def with_secrets(inputs: Inputs, options: Options, found: Iterable[tuple[Position, bytes]]) -> Options:
-    """Return the options with the secrets that captures bring, in their order, and with the findings about them."""
+    """Return the options with the secrets found in captures, in order, and with the findings about them."""
     secrets = deepcopy(options.key_logs.secrets)
     findings = [*options.key_logs.findings]
     for position, log in found:
@@ -157,9 +157,9 @@ def fact_rules(options: Options) -> Facts:
 def evaluate(
     facts: Iterable[RuleFact], options: Options, newest: int | None = None, wait: EmitFact | None = None
 ) -> Iterator[FindingRow | JourneyRow]:
-    """Give the findings and journeys of key rules, from (rule, key, fact), sorted by rule, key and place of the fact.
+    """Yield the findings and journeys of key rules, from (rule, key, fact), sorted by rule, key and place of the fact.
 
-    A stream that has come to the time `newest` may have more to tell of a key: `wait` takes the facts that are evaluated with those.
+    In a stream that has reached the time `newest`, more facts of a key may follow: `wait` receives the facts to be evaluated with those.
     """
     rules = rule_engine(options.dissectors(show_secrets=options.show_secrets), options)
     for (rule, key), emitted in groupby(facts, itemgetter(0, 1)):
@@ -174,9 +174,9 @@ def evaluate(
 
 
 def join_legs(anchors: Iterable[RuleFact], options: Options, emit: EmitFact, *, goes_on: bool = False) -> Iterator[FindingRow | JourneyRow]:
-    """Give the findings about legs of paths, from (rule, key, fact) of anchors, sorted by place; `emit` takes facts of inner legs.
+    """Yield the findings about legs of paths, from (rule, key, fact) of anchors, sorted by place; `emit` receives facts of inner legs.
 
-    In a stream that goes on, it takes what is known so far, too: give it among the anchors of the next batch.
+    In a stream that goes on, it also receives the state so far: add it to the anchors of the next batch.
     """
     rules = rule_engine(options.dissectors(show_secrets=options.show_secrets), options)
     tables = rules.facts.legs
@@ -195,7 +195,7 @@ def join_legs(anchors: Iterable[RuleFact], options: Options, emit: EmitFact, *, 
 
 
 def of_paths(facts: Iterable[RuleFact], joined: Iterable[RuleFact]) -> Iterator[RuleFact]:
-    """Yield the facts that are evaluated: no anchors, and those of inner legs marked. `joined` is what `join_legs` emitted."""
+    """Yield the facts to evaluate: no anchors, and those of inner legs marked. `joined` is what `join_legs` emitted."""
     outer_of = {fact.where.connection: outer for _, outer, fact in joined if fact.what == INNER}
     for rule, key, fact in facts:
         if not rule.endswith(OF_LEGS):
@@ -204,7 +204,7 @@ def of_paths(facts: Iterable[RuleFact], joined: Iterable[RuleFact]) -> Iterator[
 
 
 def settled_before(idle_ns: int, newest: int) -> int:
-    """Return the time before which no fact to come can be in a stretch, in a stream that has come to the time `newest`.
+    """Return the time before which no future fact can be in a stretch, in a stream that has reached the time `newest`.
 
     Facts of the end of a connection come when it is over, with the time of its last packet.
     """
@@ -212,5 +212,5 @@ def settled_before(idle_ns: int, newest: int) -> int:
 
 
 def _is_settled(stretch: Sequence[Fact], idle_ns: int, newest: int) -> bool:
-    """Return True when no fact to come can be one of a stretch."""
+    """Return True when no future fact can belong to a stretch."""
     return max(map(end_of, stretch)) < settled_before(idle_ns, newest)

@@ -1,4 +1,4 @@
-"""The driver of one process: the inputs in their order through one engine."""
+"""The driver of one process: the inputs, in order, through one engine."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ __all__ = [
 ]
 
 NamedPackets = Callable[[int, int, int], AbstractSet[int]]
-"""Returns the numbers of the packets that are looked for by these, given a file, the first packet and the last one."""
+"""Function that returns the numbers of the packets selected by number, given a file, the first packet and the last one."""
 
 Read = Callable[[str, int], Blocks]
-"""Gives the blocks of an input: (path, position in the list)."""
+"""Function that returns the blocks of an input: (path, position in the list)."""
 
 
 class Run(Totals):
-    """A decode of a list of inputs. Iterate it once; counts are those of the batches given so far."""
+    """A decode of a list of inputs. Iterate it once; counts are those of the batches yielded so far."""
 
     def __init__(self, inputs: Inputs, options: Options, read: Read | None = None) -> None:
-        """Read nothing.
+        """Prepare; nothing is read yet.
 
         Args:
-            inputs: captures in their order.
+            inputs: captures in order.
             options: options of the run.
-            read: gives the blocks of an input, when that is no file.
+            read: returns the blocks of an input that is not a file.
 
         Raises:
             UsageError: the options cannot be carried out.
@@ -56,14 +56,14 @@ class Run(Totals):
         self.options = options
         self.engine = Engine(inputs, options, totals=self)
         self.evaluates_rules = options.rules
-        """The rules have run: the findings are all there are."""
+        """True when rules run: the findings are then complete."""
         self.complete = False
-        """All has been read and given."""
+        """True when everything has been read and yielded."""
         self.dissectors = self.engine.dissectors
         self.endpoints = self.engine.endpoints
         """(client, server) of the connections in the latest batch."""
         self.dissector_of = self.engine.dissector_of
-        """Name of the dissector of each of them."""
+        """Dissector name of each of them."""
         self.place = self.engine.place
         self.in_tls = self.engine.in_tls
         self.preamble = self.engine.preamble
@@ -74,7 +74,7 @@ class Run(Totals):
         return Run(self.inputs, options, self._read)
 
     def waiting(self) -> tuple[int, int]:
-        """Return how many streams wait for missing bytes, and how many bytes wait behind those."""
+        """Return the number of streams that wait for missing bytes, and the number of bytes that wait behind them."""
         return self.engine.waiting()
 
     def open_connections(self) -> int:
@@ -90,10 +90,10 @@ class Run(Totals):
 def parts(
     engine: Engine, inputs: Inputs, options: Options, read: Read | None = None, stopped: Callable[[], bool] = lambda: False
 ) -> Iterator[Iterator[RowBatch]]:
-    """Give the parts of a run: what is known before, each block until it is `stopped`, the end of each vantage point, the end.
+    """Yield the parts of a run: what is known before, each block until it is `stopped`, the end of each vantage point, the end.
 
     Raises:
-        CaptureError: a pipe, the last input, brings no capture.
+        CaptureError: a pipe, the last input, is not a capture.
     """
     yield engine.begin()
     recognised = False
@@ -109,7 +109,7 @@ def parts(
             if stopped():
                 break
             if not (recognised or blocks.recognised) and index == len(inputs.paths) - 1:
-                # Only a pipe comes this far without being a capture: files were looked into before.
+                # Only a pipe comes this far without being a capture: files were probed before.
                 raise CaptureError(block.findings[0].advice if block.findings else f"{path} is not a capture")
             if engine.totals.start is None:
                 engine.totals.start = blocks.first_time
@@ -134,13 +134,13 @@ class PacketBatch(NamedTuple):
     read: int
     """Number of packets in the block."""
     packets: list[tuple[PacketRecord, PacketPlace | None]]
-    """Packets as they stand in the file, with their place in a TCP connection, if they have one."""
+    """Packets as stored in the file, each with its place in a TCP connection, if it has one."""
     fragments: list[tuple[int, int]]
-    """As `Block.fragments`: packets whose bytes have their place with another one."""
+    """As `Block.fragments`: packets whose bytes are placed with another packet."""
     flows: Mapping[bytes, list[Segment]]
     """As `Block.flows`: the segments of these packets."""
     copied: CopiedPackets | None = None
-    """Packets that are looked for, but not among `packets`: of them, no more is to be said than the names of frames."""
+    """Selected packets that are not in `packets`: their comments consist only of names of frames."""
 
 
 class SelectedPackets(NamedTuple):
@@ -148,17 +148,17 @@ class SelectedPackets(NamedTuple):
 
     file: int
     bytes_read: int
-    """Bytes of the file that have been read."""
+    """Bytes of the file read so far."""
     read: int
-    """Number of packets that were looked at."""
+    """Number of packets examined."""
     packets: list[tuple[PacketRecord, list[str]]]
-    """With the lines of their comments."""
+    """Packets, with the lines of their comments."""
     copied: CopiedPackets | None = None
-    """Others between them."""
+    """Further packets between them."""
 
 
 def packets(inputs: Inputs, ranges: Ranges | None = None, named: NamedPackets | None = None) -> Iterator[PacketBatch]:
-    """Read the inputs of a run once more, for who copies their packets: all, or those in ranges of streams and those that are named."""
+    """Read the inputs of a run again, to copy packets: all of them, or those in ranges of streams and those selected by number."""
     native = None if ranges is None else load_native()[0]
     assembler, placement = Assembler(), Placement()
     for index, path in enumerate(inputs.paths):
@@ -187,5 +187,5 @@ def run(inputs: Sequence[str], options: Options) -> Run:
 
 
 def run_blocks(name: str, blocks: Blocks, options: Options) -> Run:
-    """Decode what comes from elsewhere than files, in blocks. Raises UsageError: the options cannot be carried out."""
+    """Decode blocks that do not come from files. Raises UsageError if the options cannot be carried out."""
     return Run(Inputs([name], None, []), options, lambda _path, _file: blocks)

@@ -1,4 +1,4 @@
-"""Message rows from the messages that a session reports: the columns that are asked for, payload forms, and rows made later."""
+"""Message rows from the messages that a session reports: requested columns, payload forms, and rows made later."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import EntryMessages, MessageRow, RowList, row_type
 
 LARGE_METADATA_BYTES = 1 << 20
-"""Rows of an entry with more metadata are handed on before others are made."""
+"""Memory of an entry's metadata above which its rows are handed on before others are made."""
 
 VALUES_TOGETHER_MAX_BYTES = 256 << 10
-"""Rows of one connection with values of more than this are handed on at once: in memory a value takes ten times what it would as JSON."""
+"""Size of values above which the rows of one connection are handed on at once: a value takes ten times the memory of its JSON."""
 
 
 class MessageRows:
@@ -29,14 +29,14 @@ class MessageRows:
         self._form = form if "payload" in self._columns else None
         self._digest = "payload_sha256" in self._columns
         self._value_bytes = 0
-        """Memory of the values in rows since some were last handed on for them."""
+        """Memory of the values in rows since rows were last handed on because of them."""
 
     def add(self, message: SingleMessage, out: list[Any]) -> None:
         """Append the row of one message."""
         out.append(self._row(message))
 
     def add_several(self, messages: LaterMessages, out: list[Any]) -> None:
-        """Append the rows of messages; very many to a RowList, to be made later."""
+        """Append the rows of messages; if there are very many, to a RowList, to be made later."""
         rows = map(self._row, messages.make())
         if messages.count > ROWS_MAX and isinstance(out, RowList):
             out.extend_later(rows)
@@ -44,9 +44,9 @@ class MessageRows:
             out.extend(rows)
 
     def add_entry(self, entry: MessageEntry, out: list[Any]) -> None:
-        """Append the rows of an entry; very many or large ones to a RowList, to be made later.
+        """Append the rows of an entry; if there are very many or they are large, to a RowList, to be made later.
 
-        Where a RowList takes them together, those of a batch are not made.
+        If a RowList takes them together, the rows of a batch are not made.
         """
         base, columns = entry.base, entry.columns
         if columns is None:
@@ -55,7 +55,7 @@ class MessageRows:
             large = entry.count > ROWS_MAX or entry.metadata_bytes > LARGE_METADATA_BYTES
             if not large and isinstance(out, RowList) and out.together:
                 properties: Any = columns.get("properties")
-                if hasattr(properties, "__next__"):  # an iterator, of which the values can be taken once
+                if hasattr(properties, "__next__"):  # an iterator, whose values can be taken only once
                     columns["properties"] = [*properties]
                 out.append_together(EntryMessages(base, entry.count, columns))
             elif large and isinstance(out, RowList):
@@ -84,5 +84,5 @@ class MessageRows:
         return self._chosen(row)
 
     def _chosen(self, row: MessageRow) -> Any:
-        """Return a row of the columns that are asked for."""
+        """Return a row with the requested columns."""
         return row if self._type is MessageRow else self._type(*[getattr(row, name) for name in self._columns])

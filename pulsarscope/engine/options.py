@@ -16,11 +16,12 @@ from pulsarscope.model.records import ALL, JourneyRow
 ALL_RECORDS = frozenset(ALL)
 
 MakeDissectors = Callable[..., tuple[Dissector, ...]]
-"""Makes dissectors, in the order in which they are tried: (*, show_secrets). It goes to other processes, so it must be picklable."""
+"""Function that makes dissectors, in the order in which they are tried: (*, show_secrets). It goes to other processes, so it must be
+picklable."""
 
 
 def no_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:  # noqa: ARG001 - as others are called
-    """Make none: who asks for a run names those to try."""
+    """Make none: whoever requests a run names the dissectors to try."""
     return ()
 
 
@@ -28,10 +29,10 @@ class Options(msgspec.Struct, frozen=True):
     """Options of a run."""
 
     records: frozenset[str] = frozenset({"frame"})
-    """Row kinds to hand on."""
+    """Kinds of rows to hand on."""
     show_secrets: bool = False
     payloads: bool | None = None
-    """Open payloads for their findings; None: when messages or findings are asked for."""
+    """True to open payloads for their findings; None: if messages or findings are requested."""
     payload: str | None = None
     """Form of MessageRow.payload: base64, hex, text; None for none."""
     message_columns: tuple[str, ...] | None = None
@@ -39,44 +40,44 @@ class Options(msgspec.Struct, frozen=True):
     rows_max: int | None = None
     """Largest number of rows handed on at once; None: all rows of a block."""
     together: bool = False
-    """Hand on `records.EntryMessages` in the place of message rows; with `rows_max` only."""
+    """True to hand on `records.EntryMessages` instead of message rows; only with `rows_max`."""
     columns: bool = False
-    """Hand on frames in the columns of a compiled reader, where there is one (`engine.column_rows`); messages only
-    where they are kept `together`."""
+    """True to hand on frames in the columns of a compiled reader, if there is one (`engine.column_rows`); messages only if they are kept
+    `together`."""
     frames_alone: bool = False
-    """With `columns`: frames are wanted, and nothing among them but what text says of findings. Then short connections are read without
-    Python (`engine.short_connections`), and those have no rows of the kind connection."""
+    """With `columns`: only frames are requested, and findings only in their text. Short connections are then read without Python
+    (`engine.short_connections`), and have no connection rows."""
     raw: bool = False
-    """Put a RawFrame behind each FrameRow."""
+    """True to put a RawFrame after each FrameRow."""
     rules: bool = False
-    """Run the rules of the dissectors: their findings come among the others."""
+    """True to run the rules of the dissectors: their findings come among the others."""
     anchors: bool = False
-    """Hand on the rows of anchors, by which legs of paths are found (`dissect.contract.legs`)."""
+    """True to hand on the rows of anchors, by which legs of paths are found (`dissect.contract.legs`)."""
     live: bool = False
-    """Packets come as they happen: rules report as soon as they can, and idle or closed connections are let go."""
+    """True when packets come as they are captured: rules report as early as possible, and idle or closed connections are dropped."""
     ports: frozenset[int] = frozenset()
-    """Server ports on which the first dissector is taken for granted."""
+    """Server ports on which the first dissector is used without recognition."""
     decode_as: Mapping[int, str] = {}
     """Dissector names by server port."""
     key_logs: KeyLogs = KeyLogs()
-    """Secrets of TLS connections, beside those that captures bring."""
+    """Secrets of TLS connections, in addition to those in captures."""
     places: bool = False
-    """Remember where in the streams of TLS connections frames lie, for `Engine.place`."""
+    """True to record the places of frames in the streams of TLS connections, for `Engine.place`."""
     private_keys: tuple[KeyFile, ...] = ()
-    """Keys for what is encrypted end to end."""
+    """Keys for end-to-end encrypted payloads."""
     passwords: tuple[KeyFile, ...] = ()
-    """Passwords of what has digests with a key."""
+    """Passwords for keyed digests."""
     schemas: tuple[GivenSchema, ...] = ()
-    """Schemas for payloads; the first that fits a topic counts."""
+    """Schemas for payloads; the first one that fits a topic is used."""
     names: Mapping[str, str] = {}
-    """Names for what the wire has only a number for, by what stands for it in rows."""
+    """Names for values that are only numbers on the wire, by their form in rows."""
     source_by: str = "none"
     """Separation of vantage points: none, dir, interface, or a regular expression for paths (`capture.expand_inputs`)."""
     thresholds: Mapping[str, float] = {}
-    """Limits that decide findings, where they differ from the rules' own, by name."""
+    """Limits that decide findings, by name, where they differ from the rules' defaults."""
 
     dissectors: MakeDissectors = no_dissectors
-    """The protocols that are tried."""
+    """The protocols to try."""
 
     @property
     def evaluates(self) -> bool:
@@ -85,5 +86,5 @@ class Options(msgspec.Struct, frozen=True):
 
     @property
     def by_interface(self) -> bool:
-        """Return whether each interface of a capture is a vantage point of its own."""
+        """Return whether each interface of a capture is a separate vantage point."""
         return self.source_by == SOURCE_BY_INTERFACE

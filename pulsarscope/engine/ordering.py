@@ -13,16 +13,16 @@ from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.records import RawFrame, Row
 
 Step = tuple[int, str, FrameBatch | None]
-"""Order, which is file and moment in one number, connection and frames to observe; None: first the streams of the connection end, then its
-row is written."""
+"""Order (file and moment in one number), connection, and frames to observe; None: first the streams of the connection end, then its row is
+written."""
 
 RowKey = tuple[int, ...]
-"""Order of a row among those of all connections: its order in its phase, the position of its connection among those of the part, and, where
-the rules have a say, its number among what that engine gives."""
+"""Order of a row among those of all connections: its order within its phase, the position of its connection in the part and, if rules are
+involved, its number among the results of that engine."""
 
 
 class PackedKeys(Sequence[RowKey]):
-    """Keys of two numbers each, in 64 bits a number."""
+    """Keys of two numbers each, with 64 bits per number."""
 
     def __init__(self, packed: bytes) -> None:
         self.packed = packed
@@ -41,18 +41,18 @@ class PackedKeys(Sequence[RowKey]):
 
 
 LOCATED, REPORTED = 1 << 61, 1 << 62
-"""Phases behind the rows of a part: findings of the layers below, findings of the rules."""
+"""Phases after the rows of a part: findings of the layers below, findings of the rules."""
 
 
 def orders_of(order: int, frames: FrameBatch) -> list[int]:
     """Return the order of each frame of a step."""
     file = order >> FILE_SHIFT << FILE_SHIFT
-    # Frames that waited since an earlier file have a moment of that file; none stands behind the end of its connection.
+    # Frames that waited since an earlier file have a moment of that file; none is placed after the end of its connection.
     return [at if (at := file | moment) < order else order for moment in frames.all_moments()]
 
 
 def spread(orders: list[int], frames: FrameBatch, rows: Sequence[Row | RawFrame]) -> None:
-    """Give each of the last orders, which are those of the frames, to all rows of its frame, of which the frame is the first."""
+    """Extend the orders of the last frames to all rows of each frame, the first of which is the frame itself."""
     first = frames.rows
     of_frames = orders[-len(first) :]
     del orders[-len(first) :]
@@ -64,7 +64,7 @@ def spread(orders: list[int], frames: FrameBatch, rows: Sequence[Row | RawFrame]
 
 
 def in_stretches(steps: Iterable[Step], size: int, finished: Iterable[Step] = ()) -> Iterator[list[Step]]:
-    """Give steps in lists of about `size`, so that nothing of one list comes before anything of the list before it.
+    """Yield steps in lists of about `size`, so that nothing in a list comes before anything in the preceding list.
 
     `finished`: further steps, without frames and in order.
     """
@@ -91,7 +91,7 @@ def _first_order(step: Step) -> int:
 def in_order(steps: list[Step], *, together: bool) -> list[Step]:
     """Order the steps of several connections by moment.
 
-    Frames become steps one by one, or with `together` those between which no other connection has any.
+    Frames become steps one by one or, with `together`, in runs that no frames of other connections interrupt.
     """
     single: list[tuple[int, str, FrameBatch | None, int]] = []
     for order, name, frames in steps:

@@ -1,7 +1,7 @@
-"""The facts of one key: packed while they wait to be evaluated, in order, and in stretches, of which each is evaluated on its own.
+"""The facts of one key: packed while they wait to be evaluated, in order, and in stretches, each of which is evaluated on its own.
 
-A stretch is what no silence of its rule parts on the axis of time. So it depends on the facts of the key alone, not on those that were
-there when another one came, nor on how many runs they were divided among.
+A stretch is a run of facts that no silence of the rule's length interrupts. It depends only on the facts of the key, not on those present
+when another one came, nor on how they were divided among runs.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.platform import load_native
 
 PENDING_BYTES = 280
-"""Bytes that pending facts take without their packed form: the object itself, its key, and its place in a dictionary."""
+"""Bytes of pending facts in addition to their packed form: the object itself, its key, and its place in a dictionary."""
 
 TRIM_FACTOR = 2
-"""Facts of a key are trimmed when there are so many times those that are kept: that unpacks them."""
+"""Facts of a key are trimmed when they exceed the kept ones by this factor: trimming unpacks them."""
 
 GROWING = 4
-"""Number of facts of a key from which on they are kept in bytes that grow: most keys have two or three, which are joined sooner."""
+"""Number of facts of a key from which they are kept in a growing buffer: most keys have two or three, which are joined faster."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Fact]).decode
 _LIST = b"\xdd"
-"""Begins a list in MessagePack, with its length in four bytes behind it: packed facts that stand together need no more to be one."""
+"""Begins a list in MessagePack, followed by its length in four bytes: consecutive packed facts need nothing else to become a list."""
 
 _PICKLED = "\0pickled"
-"""Stands for the word of a fact that MessagePack cannot hold: times off the wire, multiplied, may take more than 64 bits,
-and a path that is no UTF-8 has surrogates."""
+"""Replaces the word of a fact that MessagePack cannot hold: products of times off the wire may exceed 64 bits, and a path that is not UTF-8
+has surrogates."""
 
 _DROPPED = "\0dropped"
-"""Stands for the word of a fact in the place of those that were dropped of a stretch: that goes from its time to the one in its values."""
+"""Word of a fact that replaces the dropped ones of a stretch: they extend from its time to the time in its values."""
 
 
 def pack(fact: Fact) -> bytes:
-    """Return a fact as bytes, a quarter of its objects. Its values come out plain: tuples as lists, enumerations as their values."""
+    """Return a fact as bytes, in a quarter of the memory of its objects. Values become plain: tuples lists, enumerations their values."""
     try:
         return _encode(fact)
     except (OverflowError, TypeError, UnicodeEncodeError):
@@ -50,7 +50,7 @@ def pack(fact: Fact) -> bytes:
 
 
 def unpack(packs: bytes | bytearray, count: int = 1) -> list[Fact]:
-    """Return so many facts that stand together, packed. Only of bytes that a process of ours has made."""
+    """Return `count` consecutive packed facts. Accept only bytes that our own processes have made."""
     facts = _decode(_LIST + count.to_bytes(4, "big") + packs)
     return [_unpickled(fact) if fact.what == _PICKLED else fact for fact in facts]
 
@@ -63,7 +63,7 @@ def _unpickled(fact: Fact) -> Fact:
 
 
 class _FactInPlace(NamedTuple):
-    """A fact whose values stay packed: it takes a third of the time to read, and can be packed again."""
+    """A fact whose values stay packed: it is read in a third of the time, and can be packed again."""
 
     where: Where
     what: str
@@ -74,7 +74,7 @@ _decode_places = msgspec.msgpack.Decoder(list[_FactInPlace]).decode
 
 
 def _in_place(packs: bytes | bytearray, count: int) -> list[Fact]:
-    """Return facts as `unpack` does, in the order of their places, for who reads no values but those of dropped ones."""
+    """Return facts like `unpack`, ordered by place, for callers that read no values except those of dropped facts."""
     facts = cast("list[Fact]", _decode_places(_LIST + count.to_bytes(4, "big") + packs))
     words = {fact.what for fact in facts}
     if _PICKLED in words or _DROPPED in words:
@@ -88,12 +88,12 @@ class PendingFacts(msgspec.Struct, gc=False):
 
     packs: bytes | bytearray
     time: int
-    """Latest of all facts."""
+    """Latest time of all facts."""
     count: int = 1
     deciding: int = 1
     """Number of facts that can bring a finding."""
     trimmed: int = 0
-    """Number of those that were left when there had been too many."""
+    """Number of facts left after the last trimming."""
 
     @property
     def size(self) -> int:
@@ -101,9 +101,9 @@ class PendingFacts(msgspec.Struct, gc=False):
         return PENDING_BYTES + len(self.packs)
 
     def add(self, packed: bytes, time: int, idle_ns: int, deciding: int = 1) -> int:
-        """Add a fact of this time, of a rule with such silences; `deciding` is 0 for one that can bring no finding.
+        """Add a fact of this time, of a rule with silences `idle_ns`; `deciding` is 0 if it cannot cause a finding.
 
-        Return how many bytes that takes.
+        Return the additional bytes.
         """
         if deciding:
             self.deciding += deciding
@@ -125,7 +125,7 @@ class PendingFacts(msgspec.Struct, gc=False):
         return added
 
     def facts(self) -> list[Fact]:
-        """Return them in the order of their places."""
+        """Return the facts, ordered by place."""
         facts = unpack(self.packs, self.count)
         if self.count > 1:
             facts.sort(key=place_of)
@@ -133,7 +133,7 @@ class PendingFacts(msgspec.Struct, gc=False):
 
 
 class KeySet(Protocol):
-    """A set of the keys of rules: `EvaluatedKeys`, or that of the compiled reader."""
+    """A set of the keys of rules: `EvaluatedKeys`, or the compiled reader's."""
 
     def count(self, rule: str, keys: Iterable[str]) -> int:
         """See `EvaluatedKeys.count`."""
@@ -143,10 +143,10 @@ class KeySet(Protocol):
 
 
 class KeyTable(Protocol):
-    """Pending facts by key, the one silent longest first: `PendingKeys`, or `CompiledKeys`."""
+    """Pending facts by key, the one silent for longest first: `PendingKeys`, or `CompiledKeys`."""
 
     size: int
-    """Bytes that they take."""
+    """Bytes of all facts."""
 
     def __getitem__(self, key: str, /) -> PendingFacts: ...
 
@@ -172,22 +172,22 @@ class CompiledKeys(KeyTable, Protocol):
     def begin(
         self, facts: UndecidedFacts, start: int, size: int, room: int, rule: str, evaluated: KeySet | None, /
     ) -> tuple[int, int, int]:
-        """Take facts from a position on while each begins a key, and finds room.
+        """Take facts from a position on, as long as each begins a key and finds room.
 
-        Return how many those are, the room that they take, `size` for each besides its bytes, and how many keys were evaluated before.
+        Return the number of facts taken, the room they use (`size` each, plus their bytes), and the number of keys evaluated before.
         """
 
 
 class PendingKeys(dict[str, PendingFacts]):
-    """Pending facts by key, the one silent longest first."""
+    """Pending facts by key, the one silent for longest first."""
 
     size = 0
 
     def forget(self, count: int, size: int, quiet: bool, rule: str, evaluated: KeySet) -> tuple[int, list[str], int]:
-        """Drop those of the first keys that bring no finding, if the rule is `quiet` about these, and remember all as `evaluated`.
+        """Drop those of the first `count` keys that cause no finding, if the rule is `quiet` about these; remember all as `evaluated`.
 
-        Return how much room that frees, `size` for each besides its bytes, the keys that are left to evaluate, and how many there was no
-        room to remember.
+        Return the room freed (`size` each, plus their bytes), the keys that are left to evaluate, and the number of keys that could not be
+        remembered for lack of room.
         """
         freed, left, silent = 0, [], [*islice(self, count)]
         for key in silent:
@@ -209,17 +209,17 @@ def compiled_keys() -> CompiledKeys:
 
 
 def least_kept() -> int:
-    """Return how many facts of a key are kept at least."""
+    """Return the minimum number of facts of a key that are kept."""
     return FACTS_PER_KEY_MAX
 
 
 def are_many(count: int, left: int) -> bool:
-    """Return True for a number of facts of a key that is to be trimmed; so many were left the last time."""
+    """Return True when a key has so many facts that they are to be trimmed; `left` is the number left the last time."""
     return count >= TRIM_FACTOR * max(FACTS_PER_KEY_MAX, left)
 
 
 def collected(facts: Iterable[Fact], idle_ns: int) -> list[Fact]:
-    """Return facts of one key, in the order of their places, without those that make no difference to a rule with such silences."""
+    """Return facts of one key, ordered by place, without those that make no difference to a rule with these silences."""
     kept: list[Fact] = []
     left = 0
     for fact in facts:
@@ -231,7 +231,7 @@ def collected(facts: Iterable[Fact], idle_ns: int) -> list[Fact]:
 
 
 def stretches(facts: list[Fact], idle_ns: int) -> list[list[Fact]]:
-    """Return the facts of a key in parts, the earliest one first: for longer than `idle_ns` no fact is between them."""
+    """Return the facts of a key in parts, the earliest first, separated by more than `idle_ns` without a fact."""
     times = [fact.where.time for fact in facts]
     if max(times) - min(times) <= idle_ns:
         return [facts]
@@ -248,13 +248,13 @@ def stretches(facts: list[Fact], idle_ns: int) -> list[list[Fact]]:
 
 
 def end_of(fact: Fact) -> int:
-    """Return the time of a fact, or the latest one of those in the place of which it is."""
+    """Return the time of a fact, or the latest time of the facts that it replaces."""
     end: int = fact.values[""] if fact.what == _DROPPED else fact.where.time
     return end
 
 
 def first_and_last(stretch: list[Fact]) -> list[Fact]:
-    """Return those facts of a stretch, in the order of their places, that are evaluated: of too many the first and the last ones."""
+    """Return those facts of a stretch, ordered by place, that are evaluated: if there are too many, the first and the last ones."""
     extra = len(stretch) - FACTS_PER_KEY_MAX
     if extra <= 0:
         return stretch
@@ -264,7 +264,7 @@ def first_and_last(stretch: list[Fact]) -> list[Fact]:
 
 
 def trimmed(facts: list[Fact], idle_ns: int) -> list[Fact]:
-    """Return facts of a key, in the order of their places, without those that are not evaluated, whatever facts follow."""
+    """Return facts of a key, ordered by place, without those that will not be evaluated, whatever facts follow."""
     kept = []
     for stretch in stretches(facts, idle_ns):
         needed = first_and_last(stretch)
@@ -277,11 +277,11 @@ def trimmed(facts: list[Fact], idle_ns: int) -> list[Fact]:
 
 
 def of_leg(fact: Fact, outer: str) -> Fact:
-    """Return a fact of an inner leg of a path, with the name of the outer one."""
+    """Return a fact of an inner leg of a path, with the name of the outer leg."""
     return fact._replace(values={**fact.values, OUTER: outer})
 
 
 def place_of(fact: Fact) -> tuple[str, int, int, int, str]:
-    """Return the place by which facts are sorted; those of one place stay in the order in which their connection emitted them."""
+    """Return the place by which facts are sorted; facts of one place stay in the order in which their connection emitted them."""
     where = fact.where
     return where.source or "", where.file, where.packet, where.sub, where.connection

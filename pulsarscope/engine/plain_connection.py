@@ -1,4 +1,4 @@
-"""What the engine knows of a connection that the compiled reader reads alone."""
+"""The engine's view of a connection that the compiled reader reads alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 
 
 class PlainConnection(msgspec.Struct, gc=False, frozen=True):
-    """A recognised connection, from its SYN on and without TLS, as who asks for a `Timeline` needs it."""
+    """A recognised connection, seen from its SYN on and without TLS; serves where a `Timeline` is expected."""
 
     key: bytes
     """Flow key of the client."""
@@ -27,24 +27,24 @@ class PlainConnection(msgspec.Struct, gc=False, frozen=True):
         return row.offset, row.offset + row.size
 
     def in_tls(self) -> bool:
-        """Return False: it is not."""
+        """Return False: it is not inside TLS."""
         return False
 
     def preamble(self) -> tuple[int, int]:
-        """Return how much of both streams comes before the first frame: nothing."""
+        """Return the number of bytes of both streams before the first frame: none."""
         return 0, 0
 
 
 class PlainEnd(msgspec.Struct, gc=False, frozen=True):
-    """Such a connection that FINs of both sides have ended, with frames of both."""
+    """A connection of this kind that ended with FINs of both sides, with frames of both."""
 
     of: PlainConnection
     source: str | None
     file: int
     state: tuple[Any, ...]
-    """State of TCP, as `tcp.complete_connections.closed_connection` takes it."""
+    """State of TCP, as taken by `tcp.complete_connections.closed_connection`."""
     told: tuple[tuple[int, int], dict[str, Any]]
-    """Numbers of frames of client and server, and what both say of themselves for columns of the row."""
+    """Number of frames of client and server, and what both state about themselves, for columns of the row."""
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ class PlainEnd(msgspec.Struct, gc=False, frozen=True):
         return "fin", self.state[4][1]
 
     def row(self, *, complete: bool = False) -> ConnectionRow:
-        """Return its row as it was at the end; `complete`: with its packets, as no more of them come."""
+        """Return its row as of its end; with `complete`, including its packet counts, since no more will come."""
         (packet, start), (_, ending), (*_, latest), packets, (closed_by, _), client, server = self.state
         (of_client, of_server), described = self.told
         ends = self.of.endpoints()
@@ -82,7 +82,7 @@ class PlainEnd(msgspec.Struct, gc=False, frozen=True):
 
 
 def ended_timeline(of: PlainConnection, name: str, begin: tuple[int, int, int], source: str | None, dissector: str | None) -> EndedTimeline:
-    """Return the rest of such a connection, of which late packets come: what text says of it if there are findings.
+    """Return the remainder of a connection that may get late packets: what text output shows about it if there are findings.
 
     `begin`: file and number of its first packet, and its time.
     """

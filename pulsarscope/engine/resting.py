@@ -1,4 +1,4 @@
-"""Closed connections that wait for late packets, as bytes: they are most of a stream's state, which each batch takes up."""
+"""Closed connections that wait for late packets, as bytes: they are most of the state of a stream, which each batch restores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pulsarscope.engine.snapshot import Shared
 
 RESTING_LEAST = 128
-"""Number of closed connections that are stored together."""
+"""Minimum number of closed connections that are stored together."""
 
 Tables = Sequence[dict[str, Any]]
 """State by connection."""
@@ -21,7 +21,7 @@ class _Group(NamedTuple):
     first: int
     """Time of the last packet of the connection that ended first."""
     last: int
-    """That of the one that ended last."""
+    """Time of the last packet of the connection that ended last."""
     keys: frozenset[bytes]
     """Flow keys of both directions."""
     state: bytes
@@ -38,7 +38,7 @@ class RestingConnections:
         return sum(len(group.keys) for group in self._groups) // 2
 
     def add(self, assembler: Assembler, tables: Tables, shared: Shared) -> None:
-        """Take closed connections from an assembler when they are many, but not again those that have rested."""
+        """Take closed connections from an assembler if there are many, but none that were stored before."""
         closed = assembler.take_closed(RESTING_LEAST, max((group.last for group in self._groups), default=0))
         if closed:
             names, ends = [connection.name for connection in closed], [connection.end for connection in closed]
@@ -47,14 +47,14 @@ class RestingConnections:
             self._groups.append(_Group(min(ends), max(ends), keys, shared.dumps((closed, of_names))))
 
     def wake(self, flows: Iterable[bytes], time: int, room: int) -> list[bytes]:
-        """Remove and return the groups with a connection that has a packet among flows, or had its last one before a time.
+        """Remove and return the groups in which a connection has a packet among flows, or had its last one before a time.
 
-        Also the first ones when more connections than `room` rest. The last one is first. Each is the connections and their part of the
-        tables, as `Shared` stores them.
+        When more connections than `room` are stored, the first groups are returned as well. The last group comes first. Each consists of
+        the connections and their part of the tables, as stored by `Shared`.
         """
         groups, self._groups = self._groups, []
         woken = []
-        flows = set(flows)  # of other iterables, each group would look at all
+        flows = set(flows)  # with other iterables, each group would look at all of them
         for group in groups[::-1]:
             room -= len(group.keys) // 2
             if room >= 0 and group.first >= time and group.keys.isdisjoint(flows):

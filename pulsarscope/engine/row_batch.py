@@ -12,22 +12,22 @@ from pulsarscope.engine.ordering import RowKey
 from pulsarscope.model.records import ConnectionRow, FindingRow
 
 DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated", "interface-gone"})
-"""Findings that say that an input is damaged or no capture: exit code 4."""
+"""Codes of findings that an input is damaged or not a capture: exit code 4."""
 
 KeyedFact = tuple[str | int, str, bytes, int, bool, RowKey]
-"""A fact: its rule, by name or by number, its key there, its packed form, its time, whether it may bring a finding on its own, and the key
-of its row."""
+"""A fact: its rule, by name or number, its key, its packed form, its time, whether it may cause a finding on its own, and the key of its
+row."""
 
 PackedFacts = bytes | list[KeyedFact]
-"""Facts of a process for the one that merges: in MessagePack, which takes a third of the time of pickled ones, or as they are."""
+"""Facts that a process sends to the merging one: in MessagePack, which takes a third of the time of pickling, or unchanged."""
 
 
 class Closed(NamedTuple):
-    """The end of a connection, among rows. Its row comes later, when late packets are counted; thousands may wait for that."""
+    """The end of a connection, among rows. Its row comes later, when late packets have been counted; thousands may wait for that."""
 
     row: ConnectionRow
     closing: tuple[str, int] | None = None
-    """The first FIN or RST and its time, of a connection that is closed."""
+    """The first FIN or RST and its time, if the connection was closed."""
 
 
 class Totals:
@@ -37,7 +37,7 @@ class Totals:
         self.severities: Counter[str] = Counter()
         """Findings by severity."""
         self.damaged = False
-        """An input is damaged or no capture."""
+        """True when an input is damaged or not a capture."""
         self.start: int | None = None
         """Time of the first packet, nanoseconds since the epoch, from which relative times count; None until it is known."""
         self.packets = 0
@@ -45,12 +45,12 @@ class Totals:
         self.connections = 0
         """TCP connections, of any protocol."""
         self.fragmented = False
-        """Packets were put together from IP fragments."""
+        """True when packets were joined from IP fragments."""
         self.stopped = False
-        """The rest of the inputs is not read."""
+        """True when the rest of the inputs is not read."""
 
     def stop(self) -> None:
-        """End the run behind what has been read, as if the inputs ended there."""
+        """End the run after what has been read, as if the inputs ended there."""
         self.stopped = True
 
     def count(self, findings: Iterable[FindingRow]) -> None:
@@ -61,13 +61,13 @@ class Totals:
 
 
 class RowBatch(msgspec.Struct):
-    """Rows (`records.Row`, and `records.RawFrame` behind frame rows), and how far the run has come with them."""
+    """Rows (`records.Row`, and `records.RawFrame` after frame rows), and the progress of the run with them."""
 
     rows: list[Any]
     file: int
     bytes_read: int
     last_packet: int
     prepared: Any = None
-    """Result of another process for the rows, which then stayed there."""
+    """Result of another process for the rows, which themselves stayed there."""
     keys: Sequence[RowKey] = ()
     """Order of each row among those of other engines."""

@@ -1,4 +1,4 @@
-"""Runs the rules of the dissectors over rows, in the order in which the rows come."""
+"""Runs the rules of the dissectors over rows, in the order in which they come."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from pulsarscope.model.ordered_rows import split
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, finding_row
 
 EmitFact = Callable[[str, str, Fact], None]
-"""(name of the rule, key, fact)."""
+"""Function that takes a fact: (name of the rule, key, fact)."""
 
 CollectFacts = Callable[[PackedFacts], object]
-"""Takes packed facts, their rules by number, with the keys of their rows."""
+"""Function that takes packed facts, with their rules by number, and the keys of their rows."""
 
 NO_KEY: RowKey = ()
 """Key of a fact in a run that is not shared."""
 
 STRETCH_MIN = 32
-"""Frames in columns from which on rules are asked whether they take them so: each of fewer takes longer than a row."""
+"""Minimum number of frames in columns that are offered to rules as columns: fewer take longer this way than as rows."""
 
 JUDGED_EARLY = "judged_early"
-"""Evidence of the finding that verdicts could not wait."""
+"""Evidence key of the finding that verdicts came too early."""
 
 
 class _Waiting(NamedTuple):
-    """Rows of one connection, with their positions among those at hand, and their handlers."""
+    """Rows of one connection, with their positions among the current ones, and their handlers."""
 
     rules: ConnectionRules
     rows: list[Row]
@@ -52,16 +52,16 @@ class _Waiting(NamedTuple):
     calls: list[Calls]
 
     def handle(self) -> None:
-        """Hand the rows to their handlers."""
+        """Pass the rows to their handlers."""
         self.rules.handle_all(self.rows, self.positions, self.calls, STRETCH_MIN)
 
 
 def _evaluate_nothing(_key: str, _facts: Sequence[Fact], _report: ReportFinding) -> None:
-    """Report nothing: findings are not asked for."""
+    """Report nothing: findings are not requested."""
 
 
 class RuleEngine:
-    """Feed it all rows of a run in their order (frames, exchanges, messages, connections and findings), then finish it."""
+    """Feed it all rows of a run in order (frames, exchanges, messages, connections and findings), then finish it."""
 
     def __init__(
         self,
@@ -78,21 +78,21 @@ class RuleEngine:
         """Take the rules of the dissectors.
 
         Args:
-            dissectors: all that connections may have.
-            endpoints: client and server of each connection that is recognised.
-            dissector_of: name of the dissector of each of them.
-            emit_fact: takes the facts of rules across connections, when another engine evaluates them.
+            dissectors: the dissectors that connections may have.
+            endpoints: client and server of each recognised connection.
+            dissector_of: dissector name of each recognised connection.
+            emit_fact: receives the facts of rules across connections, if another engine evaluates them.
             thresholds: values that replace those of the rules, by name.
-            collect: takes them packed, in the place of `emit_fact`.
-            findings: report those of the rules.
-            journeys: give rows of the kind journey.
+            collect: receives them packed, instead of `emit_fact`.
+            findings: report the findings of the rules.
+            journeys: yield journey rows.
         """
         self.lost = False
-        """The capture itself says that it lacks packets, of whichever connection."""
+        """True when the capture itself reports that packets of unspecified connections are missing."""
         self.rule_sets = {
             dissector.name: make_rule_set(dissector, thresholds, findings=findings, journeys=journeys) for dissector in dissectors
         }
-        """By dissector name."""
+        """Rules by dissector name."""
         public = {rule.name: name for rule_set in self.rule_sets.values() for name, rule in rule_set.keys.items() if rule.public}
         for rule_set in self.rule_sets.values():
             rule_set.key_names |= {rule: public[rule] for rule in rule_set.other_keys & public.keys() - rule_set.key_names.keys()}
@@ -100,21 +100,21 @@ class RuleEngine:
         self._endpoints = endpoints
         self._dissector_of = dissector_of
         self.connections: dict[str, ConnectionRules] = {}
-        """Connections that have not ended."""
+        """Rules of connections that have not ended."""
         self._reports = findings
         self._rows: list[tuple[RowKey, Any]] = []
         self.key: RowKey = (0, 0)
-        """Key of the row that is dispatched, if rows have keys."""
+        """Key of the row being dispatched, if rows have keys."""
         self.phase = 0
-        """Phase of what the rules bring about."""
+        """Phase of the effects of the rules."""
         self._keys_made = 0
         self._brought: list[tuple[Order, Callable[..., object] | None, Any]] = []
-        """Effects of the rows at hand: who takes each, and its values; None: it is a packed fact."""
+        """Effects of the current rows: the function that takes each, and its values; None for a packed fact."""
         self._expected = ExpectedFindings()
         self._ended: set[str] = set()
-        """Connections that have ended in the part at hand: what is found behind their ends is nothing to rules."""
+        """Connections that have ended in the current part: findings after their ends do not concern rules."""
         self._undecided: list[tuple[int, str, UndecidedFacts]] = []
-        """Facts that they have brought about, which bring no finding on their own, with the position and the name of their rule."""
+        """Facts that the current rows caused, which cause no finding on their own, with position and name of their rule."""
         keys = {
             name: (self._fact_rule(name, rule, dissector), partial(self.report, dissector))
             for dissector, rule_set in self.rule_sets.items()
@@ -141,7 +141,7 @@ class RuleEngine:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of rows that must be fed."""
+        """Kinds of rows that must be fed."""
         kinds = {FrameRow.kind, ExchangeRow.kind, ConnectionRow.kind}
         if self._reports:
             kinds.add(FindingRow.kind)
@@ -150,22 +150,22 @@ class RuleEngine:
         return frozenset(kinds | {MessageRow.kind} if self._messages else kinds)
 
     def report(self, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
-        """Make a finding of a dissector's rules. Raises an exception, to the rule, when it cannot be written."""
+        """Make a finding of a dissector's rules. Raises an exception, in the rule, if it cannot be written."""
         self._add(self._finding(dissector, code, where, text, evidence))
 
     def report_of(self, order: Order, dissector: str, code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
-        """Make a finding as `report`, with its place among what the rows at hand bring about."""
+        """Make a finding like `report`, with its place among the effects of the current rows."""
         self._brought.append((order, self._add, (self._finding(dissector, code, where, text, evidence),)))
 
     def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
-        """Take a fact, with its place among what the rows at hand bring about."""
+        """Take a fact, with its place among the effects of the current rows."""
         if self._takes_packed:
             self._brought.append((order, None, self.facts.packed(name, key, fact)))
         else:
             self._brought.append((order, self.emit_fact, (name, key, fact)))
 
     def emit_facts_of(self, order: Order, name: str, keys: Sequence[str], fact: Fact) -> None:
-        """Take a fact for each of these keys, as `emit_fact_of`."""
+        """Take the same fact for each of these keys, like `emit_fact_of`."""
         if self._takes_packed:
             _, _, *values = self.facts.packed(name, keys[0], fact)
             self._brought += [(order, None, (name, key, *values)) for key in keys]
@@ -173,12 +173,12 @@ class RuleEngine:
             self._brought += [(order, self.emit_fact, (name, key, fact)) for key in keys]
 
     def _collect_one(self, name: str, key: str, fact: Fact) -> None:
-        """Collect a fact, with a key behind all others of the row that is dispatched."""
+        """Collect a fact, with a key after all others of the row being dispatched."""
         rule, of_rule, packed, time, deciding, _ = self.facts.packed(name, key, fact)
         self._collect([(self.facts.numbers[rule], of_rule, packed, time, deciding, self.next_key())])
 
     def emit_packed_of(self, number: int, name: str, facts: UndecidedFacts | list[PackedFact]) -> None:
-        """Take facts of the rule at a position that bring no finding on their own."""
+        """Take facts of the rule at a position that cause no finding on their own."""
         if isinstance(facts, list) and self._takes_packed:
             self._brought += [((fact[0], number), None, (name, *fact[1:], False, NO_KEY)) for fact in facts]
         elif isinstance(facts, list):
@@ -193,19 +193,19 @@ class RuleEngine:
         return finding_row(self.rule_sets[dissector].finding(code, where, text, evidence), where.source, dissector)
 
     def set_key(self, key: RowKey) -> None:
-        """Set the key of what is dispatched."""
+        """Set the key of the row being dispatched."""
         self.key = key
 
     def next_key(self, key: RowKey | None = None) -> RowKey:
-        """Return a key behind all others that begin like this one: by default that of the row that is dispatched, in the present phase."""
+        """Return a key after all others with the same beginning: by default that of the row being dispatched, in the current phase."""
         self._keys_made = number = self._keys_made + 1
         key = key or self.key
         return (key[0] | self.phase, key[1], number) if len(key) == 2 else (*key, number)
 
     def begin_part(self, found: Iterable[Located], *, ends: bool = False) -> None:
-        """Take what layers below say of connections in a part. Its rows follow in any number of feeds, with keys if anything is said.
+        """Take the findings of the layers below about connections in a part. Its rows follow in any number of feeds, with keys if any.
 
-        `ends`: the part has nothing but the ends of connections, which know all.
+        `ends`: the part has only ends of connections, for which all findings are known.
         """
         self.phase = 0 if ends else REPORTED
         self._ended.clear()
@@ -221,23 +221,23 @@ class RuleEngine:
             self.feed(given_up)
 
     def end_part(self, of_files: Sequence[FindingRow]) -> None:
-        """Take the findings behind all rows of a part; those of whole files, which hold from their ends on, are among them."""
+        """Take the findings after all rows of a part, including those about whole files, which apply from the end of the file on."""
         for row in [*self._expected.rest(), *of_files]:
             self._note(row)
 
     def _note(self, row: FindingRow) -> None:
-        """Let rules know of a finding of the layers below."""
+        """Tell the rules about a finding of the layers below."""
         if row.connection is None:
             self.lost = self.lost or row.code in LOSS_CODES
         elif (rules := self._rules_of(row.connection)) is not None:
             rules.add_finding(row)
 
     def feed(self, rows: Sequence[Any], keys: Iterable[RowKey] = ()) -> None:
-        """Run the rules over rows, which may have keys: those of the findings and facts that they bring about begin like them.
+        """Run the rules over rows, which may have keys: the keys of the findings and facts that they cause begin with these.
 
-        The rows of each connection go to one rule after the other; what that brings about is put in the order of the rows.
+        The rows of each connection go to one rule after the other; the effects are then put in the order of the rows.
         """
-        if len(rows) == 1 and type(rows[0]) is ConnectionRow:  # no rule hears of it: connections end with `Closed`
+        if len(rows) == 1 and type(rows[0]) is ConnectionRow:  # no rule sees it: connections end with `Closed`
             self.key = next(iter(keys), (0, 0))
             return
         keys = keys if isinstance(keys, Sequence) else [*keys]
@@ -258,7 +258,7 @@ class RuleEngine:
         self._give(keys, len(rows))
 
     def _hand_out(self, rows: Iterable[tuple[int, Any]], keys: Sequence[RowKey]) -> None:
-        """Hand rows, each with its position, to the rules of their connections."""
+        """Pass rows, each with its position, to the rules of their connections."""
         waiting: dict[str, _Waiting] = {}
         name, of_connection, expected = None, None, False
         for position, row in rows:
@@ -294,7 +294,7 @@ class RuleEngine:
             of_connection.handle()
 
     def _reach(self, name: str, position: int, keys: Sequence[RowKey], waiting: dict[str, _Waiting]) -> None:
-        """Let the rules of a connection know what was found up to the row at a position, behind its rows before that."""
+        """Tell the rules of a connection about findings up to the row at a position, after its rows before that."""
         if found := self._expected.due(name, keys[position][0] if keys else sys.maxsize):
             if (of_connection := waiting.pop(name, None)) is not None:
                 of_connection.handle()
@@ -302,7 +302,7 @@ class RuleEngine:
                 self._note(row)
 
     def _close(self, closed: Closed, position: int, keys: Sequence[RowKey], waiting: dict[str, _Waiting]) -> None:
-        """End the rules of a connection, behind its rows."""
+        """End the rules of a connection, after its rows."""
         name = closed.row.connection or ""
         if name in self._expected:
             self._reach(name, position, keys, waiting)
@@ -326,7 +326,7 @@ class RuleEngine:
             self._brought.append(((position, 0), self.emit_fact, (name, row.key, row.fact)))
 
     def _give(self, keys: Sequence[RowKey], count: int) -> None:
-        """Give what rows have brought about, in their order."""
+        """Pass on the effects of rows, in order."""
         brought, undecided, self._brought, self._undecided = self._brought, self._undecided, [], []
         if self.facts.anchors:
             brought += self.facts.join_anchors(brought, alone=not undecided)
@@ -355,7 +355,7 @@ class RuleEngine:
             self.key = key = keys[position]
             if take is None:
                 rule, of_rule, packed, time, deciding, _ = values
-                self._keys_made = number = self._keys_made + 1  # as `next_key`, without the call
+                self._keys_made = number = self._keys_made + 1  # same as `next_key`, without the call
                 place = (key[0] | self.phase, key[1], number) if len(key) == 2 else (*key, number)
                 placed_facts.append((number_of[rule], of_rule, packed, time, deciding, place))
                 continue
@@ -369,7 +369,7 @@ class RuleEngine:
             self.key = keys[-1]
 
     def _carry_out(self, brought: Sequence[tuple[Order, Callable[..., object] | None, Any]]) -> None:
-        """Give what rows without keys have brought about: facts that stand together at once."""
+        """Pass on the effects of rows without keys: consecutive facts at once."""
         facts: list[KeyedFact] = []
         for _, take, values in brought:
             if take is None:
@@ -383,12 +383,12 @@ class RuleEngine:
             self.facts.add_each(facts)
 
     def take(self) -> list[tuple[RowKey, Any]]:
-        """Return the findings and journeys since the last call, each with its key."""
+        """Remove and return the findings and journeys since the last call, each with its key."""
         rows, self._rows = self._rows, []
         return rows
 
     def finish(self) -> None:
-        """Evaluate the keys that still wait: the capture has ended. Report it when the bound on facts may have changed a verdict."""
+        """Evaluate the keys that still wait: the capture has ended. Report it if the bound on facts may have changed a verdict."""
         self.facts.finish()
         self.report_legs()
         parted, unknown = self.facts.evaluated_in_parts()
@@ -403,12 +403,12 @@ class RuleEngine:
         self._rows.append((self.next_key(), finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
 
     def settle(self, time: int) -> None:
-        """Report what this time of a live capture brings about, nanoseconds since the epoch."""
+        """Report what is due at this time of a live capture, nanoseconds since the epoch."""
         self.facts.settle(time)
         self.report_legs(complete=True)
 
     def report_legs(self, *, complete: bool = False) -> None:
-        """Report the legs of paths; `complete`: those of which nothing more comes."""
+        """Report the legs of paths; with `complete`, only those that nothing can be added to."""
         for dissector, rule_set in self.rule_sets.items():
             if rule_set.describe_legs is not None:
                 for legs in self.facts.legs[rule_set.legs].joined(complete=complete):
@@ -416,7 +416,7 @@ class RuleEngine:
                         self.report(dissector, *rule_set.describe_legs(legs))
 
     def emit_unread(self, row: ConnectionRow) -> None:
-        """Emit a fact of a connection without a known protocol on which a server said nothing, or what cannot be read."""
+        """Emit a fact for a connection without a known protocol on which the server sent nothing, or that cannot be read."""
         for fact in self._unread(row):
             self.emit_fact(*fact)
 

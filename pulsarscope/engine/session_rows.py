@@ -26,7 +26,7 @@ FAILURES_MAX = 10
 """Exceptions of a dissector that are kept for one connection: an event that fails does so with each frame."""
 
 FRAMES_TOGETHER = 64
-"""Frames of which columns are left at once for the session to see rows: it takes longer to look at each of them first."""
+"""Frames that are turned from columns into rows at once for the session: examining each of them first takes longer."""
 
 INT64_END = 1 << 63
 
@@ -36,9 +36,10 @@ _Ranges = tuple[bytes, list[tuple[int, int, str, int]]]
 
 
 class SessionRows:
-    """Shows frames to the session of a connection, and writes their rows and those of its events.
+    """Presents frames to the session of a connection, and writes their rows and those of its events.
 
-    A session walks through the frames itself and completes their rows in place; all else it reports as events. So a frame costs no call.
+    A session iterates over the frames itself and completes their rows in place; it reports everything else as events. So frames cost no
+    calls.
     """
 
     __slots__ = (
@@ -57,10 +58,10 @@ class SessionRows:
     )
 
     def __init__(self, dissector: Dissector, context: SessionContext, *, raw: bool = False, connection: Connection | None = None) -> None:
-        """Begin a session; `raw`: put a RawFrame behind each frame row; `connection`: where its anchors are from."""
+        """Begin a session; `raw`: put a RawFrame after each frame row; `connection`: the connection that its anchors come from."""
         self._dissector = dissector
         self.failures: tuple[Failure, ...] = ()
-        """Exceptions of the session, of ranges, and of events that no row can be made of."""
+        """Exceptions of the session, of ranges, and of events that cannot become rows."""
         self._pairing = context.pairing  # the context itself is not kept: there are very many connections
         self._connection = connection
         self._session = Session(context)
@@ -78,7 +79,7 @@ class SessionRows:
 
     @property
     def _messages(self) -> MessageRows | None:
-        """Maker of message rows, on first use: many connections have none; None when nobody asks for them."""
+        """Maker of message rows, on first use: many connections have none; None if they are not requested."""
         if self._made_messages is None and MessageRow.kind in self._settings.kinds:
             self._made_messages = MessageRows(self._settings.message_columns, self._settings.payload)
         return self._made_messages
@@ -92,13 +93,13 @@ class SessionRows:
             self._session.observe(frames, events)
         except Exception as error:  # noqa: BLE001 - other people's code
             self._let_go(error)
-        for _ in frames.walk:  # the last events, and what a session did not look at
+        for _ in frames.walk:  # the last events, and frames that the session did not look at
             pass
         if rows is not out:
             out.extend(map(self._checked, rows))
 
     def observe_columns(self, batch: ColumnBatch, kept: KeptBytes) -> None:
-        """Complete a batch of frames in columns. Frames that need rows have them in their places then, with what is behind them."""
+        """Complete a batch of frames in columns. Frames that need rows are replaced by these, with the rows that follow them."""
         columns = batch.settle()
         place, size, count = 0, len(columns), 1
         while place < size:
@@ -107,15 +108,15 @@ class SessionRows:
                 place = self._session.observe_columns(columns, place)
             except Exception as error:  # noqa: BLE001 - other people's code
                 self._let_go(error)
-            count = 1 if place > before else min(2 * count, FRAMES_TOGETHER)  # such frames seldom come alone
+            count = 1 if place > before else min(2 * count, FRAMES_TOGETHER)  # such frames rarely come alone
             if place < size:
                 frames = batch.part_in_rows(place, min(place + count, size), kept)
-                rows = RowList(later=False, together=True)  # frames stay in columns where messages stay together
+                rows = RowList(later=False, together=True)  # frames stay in columns if messages stay together
                 self.observe(frames, rows)
                 place = columns.replace(place, frames.rows, rows)
 
     def open_columns(self, batch: ColumnBatch, kept: KeptBytes, out: list[Any]) -> Iterator[None]:
-        """Append the rows of the messages in a batch of frames in columns; give way whenever there may be many."""
+        """Append the rows of the messages in a batch of frames in columns; yield whenever there may be many."""
         columns = batch.settle()
         (place, stop), count = batch.places, 1
         while place < stop:
@@ -131,13 +132,13 @@ class SessionRows:
                 yield
                 continue
             frames = batch.part_in_rows(place, min(place + count, stop), kept)
-            place, count = place + len(frames), min(2 * count, FRAMES_TOGETHER)  # such frames seldom come alone
+            place, count = place + len(frames), min(2 * count, FRAMES_TOGETHER)  # such frames rarely come alone
             for frame in frames.each():
                 self.observe(frame, out)
                 yield
 
     def waits(self) -> int:
-        """Return how many bytes the session keeps for what may follow."""
+        """Return the number of bytes that the session keeps for what may follow."""
         try:
             return self._session.waits()
         except Exception as error:  # noqa: BLE001 - other people's code
@@ -145,7 +146,7 @@ class SessionRows:
             return 0
 
     def let_go(self, out: list[Any]) -> None:
-        """Append the rows of what waits, and keep nothing of it."""
+        """Append the rows of what waits, and drop it."""
         events: list[Event] = []
         try:
             self._session.let_go(events)
@@ -154,7 +155,7 @@ class SessionRows:
         self.write(events, None, out)
 
     def finish(self, out: list[Any]) -> None:
-        """Append the rows of all that still waits: the connection has ended."""
+        """Append the rows of everything that still waits: the connection has ended."""
         events: list[Event] = []
         try:
             self._session.finish(events)
@@ -177,7 +178,7 @@ class SessionRows:
                 setattr(row, name, getattr(checked, name))
 
     def _checked(self, row: Any) -> Any:
-        """Return a row of other people's code whose values are of the types of its columns, without those that are not."""
+        """Return a row of other people's code without the values that are not of the types of their columns."""
         try:
             return _checked_row(row)
         except Exception as error:  # noqa: BLE001 - whatever the values raise
@@ -190,9 +191,9 @@ class SessionRows:
         return right
 
     def _let_go(self, error: Exception) -> None:
-        """Go on without the session, which raised."""
+        """Continue without the session, which raised."""
         self.fail(f"session.{raising_function(error, 'observe')}", error)
-        self._pairing.rest()  # nobody can tell any more whether they are answered
+        self._pairing.rest()  # whether they are answered can no longer be told
         self._session = Session(SessionContext(self._origin, SessionSettings(frozenset()), pairing=self._pairing))
 
     def fail(self, member: str, error: Exception) -> None:
@@ -201,7 +202,7 @@ class SessionRows:
             self.failures += (failure(self._dissector, member, error),)
 
     def raw_frames(self, data: bytes) -> list[RawFrame]:
-        """Return the bytes of a frame with their named ranges; nothing when the dissector raises: they may hold secrets."""
+        """Return the bytes of a frame with their named ranges; nothing if the dissector raises: they may hold secrets."""
         try:
             ranges = self._dissector.ranges(data)
             return [RawFrame(*(ranges if self._trusted else msgspec.convert(ranges, _Ranges)))]
@@ -210,7 +211,7 @@ class SessionRows:
             return []
 
     def write(self, events: list[Event], frame: FrameRow | None, out: list[Any]) -> None:
-        """Append the rows of the events, and clear these; `frame`: the one behind which they stand."""
+        """Append the rows of the events, and clear the events; `frame` is the frame that they follow."""
         left = iter(events)
         while True:
             try:
@@ -222,7 +223,7 @@ class SessionRows:
 
     def _write_each(self, events: Iterator[Event], frame: FrameRow | None, out: list[Any]) -> None:
         for event in events:
-            if isinstance(event, MessageEntry):  # most are, where there are many
+            if isinstance(event, MessageEntry):  # most events are, where there are many
                 if (messages := self._messages) is not None:
                     messages.add_entry(event, out)
             elif isinstance(event, Exchange):
@@ -330,7 +331,7 @@ class _ShownFrames:
 
 
 def _checked_row(row: Any) -> Any:
-    """Return a row whose values can be written, and are of the types of its columns. Raises an exception for any other."""
+    """Return a row whose values can be written, and are of the types of its columns. Raises an exception for any other row."""
     if isinstance(row, Row):
         msgspec.json.decode(msgspec.json.encode(row), type=type(row))
         if any(isinstance(value, int) and not -INT64_END <= value < INT64_END for value in msgspec.structs.astuple(row)):

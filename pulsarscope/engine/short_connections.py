@@ -1,8 +1,8 @@
-"""Short connections that the compiled reader reads itself, TCP and session included, as long as all of them is plain.
+"""Short connections that the compiled reader reads by itself, TCP and session included, as long as all of them is plain.
 
-It takes those that begin with a SYN, many of them at a call, and keeps their packets while they are open. Where a connection turns out not
-to be plain, or grows long, the assembler and the session get its packets from its first one on: what they know of it then is what they
-would have known, and the rows of these packets have been given before.
+It takes connections that begin with a SYN, many at a call, and keeps their packets while they are open. If a connection turns out not to be
+plain, or grows long, the assembler and the session get its packets from the first one on: this gives them the state that they would have
+had; the rows of these packets have already been yielded.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents
 
 AT_A_TIME = 256
-"""Closed connections that become objects at a time."""
+"""Closed connections that become objects together."""
 
 
 class ShortConnections:
-    """Short connections of one vantage point, beside those of an assembler."""
+    """Short connections of one vantage point, in addition to those of an assembler."""
 
     def __init__(self, dissector: Dissector, inputs: Inputs, timelines: Timelines) -> None:
-        """Begin without any; `timelines` must be in columns."""
+        """Begin without any connections; `timelines` must be in columns."""
         native, _ = load_native()
         compiled = dissector.compiled
         largest, padding = compiled.sizes
@@ -65,10 +65,10 @@ class ShortConnections:
         self._file = 0
 
     def feed(self, block: Block, following_start: int | None, taken: int, assembler: Assembler) -> tuple[int, list[ConnectionEvents]]:
-        """Read the flows of a block that are of these connections, and feed the others to the assembler.
+        """Read the flows of these connections in a block, and feed the others to the assembler.
 
-        Return how many connections began here, less those that the assembler counts itself, and what it returns.
-        `following_start`, `taken`: see `Assembler.feed`.
+        Return the number of connections that began here, except those that the assembler counts, and the assembler's result. For
+        `following_start` and `taken`, see `Assembler.feed`.
         """
         if block.file != self._file:
             self.hand_over(assembler)
@@ -106,33 +106,33 @@ class ShortConnections:
         return oldest is not None and oldest < place
 
     def hand_over(self, assembler: Assembler, *, closed: bool = False) -> None:
-        """Let the assembler go on with all open connections; with those that are `closed`, too."""
+        """Hand over all open connections to the assembler; with `closed`, closed ones, too."""
         self._catch_up(self._compiled.end(all=True), assembler)
         if closed:
             self._hand_over_closed(assembler)
 
     def end(self, assembler: Assembler) -> Iterator[PlainEnd]:
-        """End all connections, as their capture does; let the assembler go on with those of which there is something to say.
+        """End all connections, as their capture ends; hand over those with something to report to the assembler.
 
-        Return the closed ones whose rows are to be written, in the order of their last packets: some at a time, as there may be very many.
+        Yield the closed ones whose rows are to be written, ordered by their last packets: some at a time, as there may be very many.
         """
         self._catch_up(self._compiled.end(all=False), assembler)
         self._timelines.forget_added()
         return map(self._ended, chain.from_iterable(iter(partial(self._compiled.take_finished, AT_A_TIME), [])))
 
     def _catch_up(self, packets: list[tuple[bytes, Segment]], assembler: Assembler) -> None:
-        """Bring connections to where they are, by their packets."""
+        """Bring connections to their current state, by their packets."""
         if packets:
             self._timelines.catch_up(assembler.replay(packets, self._file))
 
     def _end_timeline(self, of: PlainConnection, name: str, file: int, begin: tuple[int, int], *, recognised: bool) -> None:
-        """Note that there is no more to read of a connection than late packets; `begin`: its first packet and the time of that."""
+        """Record that only late packets of a connection may follow; `begin`: its first packet and the time of that packet."""
         rest = self._inputs.source(file), self._dissector.name if recognised else None
         introduced = recognised and ConnectionRow.kind in self._timelines.settings[None].session.kinds
         self._timelines.table[name] = ended_timeline(of, name, (file, *begin), *rest) if introduced else nothing_left(*rest)
 
     def _hand_over_closed(self, assembler: Assembler) -> None:
-        """Let the assembler wait for late packets of all closed connections: some at a time, packed, as there may be very many."""
+        """Make the assembler wait for late packets of all closed connections: some at a time, packed, as there may be very many."""
         closed: list[Connection | ClosedConnection] = []
         while found := self._compiled.take_closed(AT_A_TIME):
             closed += (pack(connection) or connection for connection in self._made(found))
@@ -151,6 +151,6 @@ class ShortConnections:
             yield connection
 
     def _ended(self, found: tuple[Any, ...]) -> PlainEnd:
-        """Return what is known of a closed connection."""
+        """Return what is known about a closed connection."""
         key, _, file, state, told = found
         return PlainEnd(PlainConnection(key, self._dissector.name), self._inputs.source(file), file, state, told)

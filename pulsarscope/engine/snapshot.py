@@ -1,6 +1,6 @@
-"""The open state of a run as bytes, so that another process can go on with it.
+"""The open state of a run as bytes, so that another process can continue it.
 
-Every process makes the objects that all connections share for itself: the bytes hold only their names.
+Each process makes the objects that all connections share for itself: the bytes hold only their names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLAIN = (str, bytes, int, float, frozenset, type(None))
 
 
 class Parts(dict[str, object]):
-    """Objects by name; another process may have asked a dissector for a part that it makes when it is asked."""
+    """Objects by name; another process may have requested a part that a dissector makes on demand."""
 
     def __init__(self, dissectors: Mapping[str, object]) -> None:
         super().__init__()
@@ -34,26 +34,26 @@ class Parts(dict[str, object]):
 
 
 class Shared:
-    """Objects by name. Every process has its own ones under the same names."""
+    """Objects by name. Every process has its own objects under the same names."""
 
     def __init__(self, named: Mapping[str, object]) -> None:
-        """Plain values may be among them, and are not shared: they may be the same object by chance."""
+        """Take the objects by name. Plain values among them are not shared: they may be the same object by chance."""
         self._named = named
         self._names = {id(value): name for name, value in named.items() if not (isinstance(value, _PLAIN) or value == ())}
 
     def dumps(self, state: object) -> bytes:
-        """Return the state as bytes; it is exhausted then, for iterators in it have given all that they had."""
+        """Return the state as bytes; afterwards the state is exhausted, because its iterators have yielded everything."""
         out = BytesIO()
         pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
         pickler.dispatch_table = {**copyreg.dispatch_table, GeneratorType: _rest, chain: _rest}
-        # They are at the beginning, as if they had occurred: a question about each of a million values takes half of the time.
+        # They are put at the beginning, as if they had occurred: checking each of a million values takes half of the time.
         pickler.memo = {number: (place, self._named[name]) for place, (number, name) in enumerate(self._names.items())}
         out.write(b"".join(map(_remembered, self._names.values())))
         pickler.dump(state)
         return out.getvalue()
 
     def loads(self, data: bytes) -> Any:
-        """Return the state. Only of bytes that a process of the same run has made: they may do anything."""
+        """Return the state. Accept only bytes that a process of the same run has made: they may do anything."""
         return _Unpickler(BytesIO(data), self._named).load()
 
 

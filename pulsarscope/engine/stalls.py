@@ -1,4 +1,4 @@
-"""Warnings about other people's code that does not return: it cannot be stopped, but it is named."""
+"""Warnings about other people's code that does not return: it cannot be stopped, but it can be named."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StallWarning(UserWarning):
 
 @contextmanager
 def stall_warnings() -> Iterator[None]:
-    """Warn within the context, once, of each such call. Do nothing where no timer can be had: in other threads, or when another runs."""
+    """Warn within the context, once, about each such call. Do nothing if no timer is available: in other threads, or if another runs."""
     free = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if not free or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
         yield
@@ -34,7 +34,7 @@ def stall_warnings() -> Iterator[None]:
     seconds = 0
 
     def look(_number: int, frame: FrameType | None) -> None:
-        # A look each second instead of a time for each call: calls are many, and cost nothing so.
+        # A check each second instead of a timer for each call: calls are many, and cost nothing this way.
         nonlocal running, seconds
         call = _call(frame)
         seconds = seconds + 1 if call is running is not None else 0
@@ -53,7 +53,7 @@ def stall_warnings() -> Iterator[None]:
 
 
 def _call(frame: FrameType | None) -> FrameType | None:
-    """Return the innermost call from this package into another one, else the outermost one into a dissector of this package."""
+    """Return the innermost call from this package into another one, or else the outermost one into a dissector of this package."""
     own = None
     while frame is not None and frame.f_back is not None:
         module, caller = _module(frame), _room(_module(frame.f_back))
@@ -70,6 +70,6 @@ def _module(frame: FrameType) -> str:
 
 
 def _room(module: str) -> str:
-    """Return the room of a module of this package, "" for any other."""
+    """Return the room of a module of this package, "" for any other module."""
     package, _, name = module.partition(".")
     return (name or package).partition(".")[0] if package == _PACKAGE else ""

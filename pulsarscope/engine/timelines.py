@@ -32,10 +32,10 @@ PAYLOADS_MAX_BYTES = 4 << 20
 """Payload text that rows handed on at once may hold: a block can decompress to thousands of times its size."""
 
 LARGE_FRAME_PACKETS = 8
-"""Packets per frame from which on frames are large: their blocks may be, too, as few rows come of them."""
+"""Packets per frame from which frames count as large: their blocks may be large as well, because they yield few rows."""
 
 _BEHIND = 1 << 60
-"""Position of connections of which a part brought nothing."""
+"""Position of connections without events in a part."""
 
 KeyedRows = tuple[list[Any], list[RowKey]]
 """Rows, and their keys, if they have any."""
@@ -47,7 +47,7 @@ Recognised = Timeline | PlainConnection
 
 
 class _Asked(Mapping[str, Value]):
-    """Values of timelines by name, computed when they are asked for: most outputs ask for few or none of them."""
+    """Values of timelines by name, computed on request: most outputs request few or none of them."""
 
     def __init__(self, timelines: Mapping[str, Recognised], ask: Callable[[Recognised], Value]) -> None:
         self._timelines = timelines
@@ -64,7 +64,7 @@ class _Asked(Mapping[str, Value]):
 
 
 class _SettingsBySource(dict[str | None, Settings]):
-    """Settings of connections by vantage point: those that all share, with its name."""
+    """Settings of connections by vantage point: the shared settings, with its name."""
 
     def __init__(self, settings: Settings) -> None:
         self._shared = settings
@@ -83,29 +83,29 @@ def _endpoints_of(timeline: Recognised) -> tuple[str, str]:
 
 
 class Timelines:
-    """The timelines of connections that are not finished, by name."""
+    """The timelines of unfinished connections, by name."""
 
     def __init__(self, inputs: Inputs, options: Options) -> None:
-        """Begin without any, for these inputs and options of a run."""
+        """Begin without any connections, for these inputs and options of a run."""
         self.table: dict[str, Timeline | EndedTimeline] = {}
         self.recognised: dict[str, Recognised] = {}
         """Connections of a known protocol that had not ended before the latest part."""
         self.endpoints: Mapping[str, tuple[str, str]] = _Asked(self.recognised, _endpoints_of)
-        """(client, server) of each of them."""
+        """(client, server) of each of these connections."""
         self.dissector_of: Mapping[str, str] = _Asked(self.recognised, _dissector_of)
-        """Name of the dissector of each of them."""
+        """Dissector name of each of these connections."""
         self._inputs = inputs
         self._options = options
         self._ordered_rows: Any = None
         self._rows_max = options.rows_max or sys.maxsize
         columns = options.message_columns
         self.message_type = MessageRow if columns is None else row_type(MessageRow.kind, columns)
-        """Type of the rows of messages."""
+        """Type of message rows."""
         self.gives_payloads = options.payload is not None and (columns is None or "payload" in columns)
-        """Rows of messages hold payload."""
+        """True when message rows hold payload."""
         self._gives_messages = MessageRow.kind in options.records
         self.evaluates = options.evaluates
-        """Rules ask for the ends of connections."""
+        """True when rules require the ends of connections."""
         self._frames = 0  # of the latest part
         self._ended: list[str] = []
         self._finished: dict[str, Connection | ClosedConnection] = {}
@@ -114,33 +114,33 @@ class Timelines:
         self._touched: list[tuple[str, Timeline]] = []
         """Connections of the latest part that may keep bytes."""
         self._added: list[Step] = []
-        """Frames of the part to come that need no timeline."""
+        """Frames of the next part that need no timeline."""
         self._added_ended: list[str] = []
-        """Connections that end in the part to come, and need none either."""
+        """Connections that end in the next part and need no timeline either."""
         self._closing: dict[str, Closed] = {}
-        """What rules get of such that end in the part to come."""
+        """Ends of such connections in the next part, for the rules."""
         self._complete: dict[str, PlainEnd] = {}
-        """Such of which no late packets come: their rows can be written."""
+        """Such connections that get no late packets: their rows can be written."""
 
     def configure(self, settings: Settings, evaluated: AbstractSet[str]) -> None:
-        """Take the settings of all connections, without their vantage point, and the kinds of rows for which rules ask."""
+        """Take the settings of all connections, without their vantage point, and the kinds of rows that rules require."""
         self.settings = _SettingsBySource(settings)
         self._ordered_rows = ordered_rows_type(self._options, settings.session.kinds, evaluated) if settings.columns else None
         self.gives_connections = ConnectionRow.kind in settings.session.kinds and not self._options.frames_alone
-        """Rows of all connections are asked for."""
+        """True when rows of all connections are requested."""
         self.reads_short = self.in_columns and settings.reads_whole and not (self.gives_connections and self._options.live)
-        """Short connections are read elsewhere (`engine.short_connections`)."""
+        """True when short connections are read elsewhere (`engine.short_connections`)."""
         some = self._options.message_columns is not None
-        self._together = self._options.together and not (some or MessageRow.kind in evaluated)  # rules look into the rows
+        self._together = self._options.together and not (some or MessageRow.kind in evaluated)  # rules examine the rows
         self._by_connection = "frame" in settings.session.kinds and not self._gives_messages
-        """Rows are few for each frame, and tell where those of the next one begin."""
+        """True when each frame has few rows, which show where those of the next frame begin."""
 
     def steps(
         self, events: Iterable[tuple[int, ConnectionEvents]], memory: int = MEMORY_MAX_BYTES
     ) -> tuple[dict[str, int], list[Step], list[Located]]:
-        """Return positions of connections by name, what they have to do, and findings about them.
+        """Return positions of connections by name, the steps to carry out for them, and findings about them.
 
-        `events` come with their positions among those of the part. `memory`: bytes left for what waits.
+        `events` come with their positions in the part. `memory`: bytes left for what waits.
         """
         self.forget_ended()
         for name, touched in self._touched:
@@ -196,16 +196,16 @@ class Timelines:
         return index_of, steps, findings
 
     def has_few_frames(self, packets: int) -> bool:
-        """Return True if the latest part, of so many packets, had few frames for them, and of these no payload is kept."""
+        """Return True if the latest part had few frames for its number of packets, and their payloads are not kept."""
         return self._frames * LARGE_FRAME_PACKETS <= packets and not self.settings[None].kept().payload
 
     def add_columns(self, order: int, frames: ColumnBatch, of: Mapping[str, PlainConnection]) -> None:
-        """Add frames of connections by name that are not here to the part to come, completed by their session. `order`: of the last one."""
+        """Add frames of connections that are not in the table to the next part, completed by their sessions. `order`: of the last one."""
         self.recognised.update(of)
         self._added.append((order, "", frames))
 
     def note_ended(self, names: Iterable[str]) -> None:
-        """Note that connections end in the part to come of which frames were added."""
+        """Record that connections whose frames were added end in the next part."""
         self._added_ended += names
 
     def add_ended(self, end: PlainEnd) -> None:
@@ -213,28 +213,28 @@ class Timelines:
         self.table[end.name] = end.timeline(end.row())
 
     def add_end(self, end: PlainEnd) -> None:
-        """Let the rules know of a connection that ends in the part to come."""
+        """Tell the rules about a connection that ends in the next part."""
         row, name = end.row(), end.name
         self._closing[name] = Closed(row, end.closing)
         self._added.append((end.last_at, name, None))
 
     def add_finished(self, ends: Iterable[PlainEnd]) -> None:
-        """Give the rows of connections that have ended, and of which no late packets come, in the part to come."""
+        """Add rows to the next part, of connections that have ended and get no late packets."""
         self._added += self.finished(ends)
 
     def finished(self, ends: Iterable[PlainEnd]) -> Iterator[Step]:
-        """Yield the steps that give these rows."""
+        """Yield the steps that write these rows."""
         for end in ends:
             name = end.name
             self._complete[name] = end
             yield end.last_at, name, None
 
     def forget_added(self) -> None:
-        """Drop the connections of which frames were added: their capture has ended."""
+        """Drop the connections whose frames were added: their capture has ended."""
         self._ended += [name for name, of in self.recognised.items() if isinstance(of, PlainConnection)]
 
     def catch_up(self, events: Iterable[ConnectionEvents]) -> None:
-        """Take events of connections that were elsewhere so far; their rows have been given."""
+        """Take events of connections that were read elsewhere so far; their rows have already been yielded."""
         added, self._added = self._added, []
         ended, self._added_ended = self._added_ended, []
         _, steps, _ = self.steps(enumerate(events))
@@ -242,7 +242,7 @@ class Timelines:
         self._added, self._added_ended = added, ended
 
     def _make_room(self, memory: int, index_of: dict[str, int], steps: list[Step]) -> Iterator[Located]:
-        """Let the longest-waiting connections go until the waiting bytes are `memory`; give the rows."""
+        """Make the longest-waiting connections give up their bytes until at most `memory` bytes wait; yield findings and rows."""
         while (total := self._ledger.total) > max(memory, 0):
             name = self._ledger.longest_waiting()
             self._ledger.note(name, 0)
@@ -266,7 +266,7 @@ class Timelines:
             yield from (Located(name, row, order) for row in given)
 
     def place(self, row: FrameRow) -> tuple[int, int]:
-        """Return where the bytes of a frame of the latest part lie in its stream: start and end; see `Timeline.place`."""
+        """Return start and end of the bytes of a frame of the latest part in its stream; see `Timeline.place`."""
         return self.recognised[row.connection].place(row)
 
     def in_tls(self, connection: str) -> bool:
@@ -274,16 +274,16 @@ class Timelines:
         return self.recognised[connection].in_tls()
 
     def preamble(self, connection: str) -> tuple[int, int]:
-        """Return how much of the streams of client and server is needed to read anything of a connection; see `Timeline.preamble`."""
+        """Return the number of bytes of client and server that are needed to read any of a connection; see `Timeline.preamble`."""
         return self.recognised[connection].preamble()
 
     @property
     def in_columns(self) -> bool:
-        """Return True when rows of frames stay in the columns of a compiled reader."""
+        """Return True when frame rows stay in the columns of a compiled reader."""
         return self._ordered_rows is not None
 
     def rows(self, steps: list[Step], index_of: dict[str, int], *, keyed: bool) -> Iterator[tuple[list[Any], list[RowKey] | OrderedKeys]]:
-        """Carry out the steps of a block, and give their rows in the order of their moments."""
+        """Carry out the steps of a block, and yield their rows in the order of their moments."""
         in_columns = self.in_columns
         if in_columns and self._gives_messages and have_many_messages(steps):
             steps, in_columns = [*steps_in_rows(steps, self.settings[None].kept())], False
@@ -298,7 +298,7 @@ class Timelines:
         return self.by_moments(steps, index_of, keyed=keyed)
 
     def by_moments(self, steps: Iterable[Step], index_of: Mapping[str, int], *, keyed: bool) -> Iterator[KeyedRows]:
-        """Carry out steps in this order: their rows, and the keys of those when they are `keyed`."""
+        """Carry out steps in this order; yield their rows and, with `keyed`, their keys."""
         rows = RowList(later=self._rows_max < sys.maxsize, together=self._together)
         keys: list[RowKey] = []
         payload_bytes = 0
@@ -331,14 +331,14 @@ class Timelines:
             yield rows[:], keys
 
     def _taken(self, rows: RowList, keys: list[RowKey], key: RowKey, *, keyed: bool) -> Iterator[KeyedRows]:
-        """Give all rows of a list, those that are yet to be made among them; those without a key have this one."""
+        """Yield all rows of a list, including those yet to be made; rows without a key get this one."""
         following = chain(keys[:], repeat(key))
         keys.clear()
         for some in rows.take(self._rows_max):
             yield some, [*islice(following, len(some))] if keyed else []
 
     def _by_connections(self, steps: Iterable[Step], index_of: Mapping[str, int], *, keyed: bool) -> Iterator[KeyedRows]:
-        """Carry out steps one connection after the other, and then put the rows in order: twice as fast as step by step in order."""
+        """Carry out the steps of one connection after the other, then put the rows in order: twice as fast as step by step in order."""
         rows: list[Any] = []
         orders: list[int] = []
         indexes: list[int] = []
@@ -388,14 +388,14 @@ class Timelines:
             timeline.observe_columns(frames)
 
     def _close(self, name: str, timeline: Timeline, rows: list[Any]) -> None:
-        """End a connection: nothing more is said on it."""
+        """End a connection: it will get no more frames."""
         self.table[name] = ended = timeline.end(rows)
         row = ended.so_far() if self.evaluates else None
         if row is not None:
             rows.append(Closed(row, timeline.closing))
 
     def _observed(self, timeline: Timeline, frames: FrameBatch, rows: list[Any]) -> Iterator[None]:
-        """Append the rows of frames; give way behind each one that may give very many."""
+        """Append the rows of frames; yield after each frame that may have very many."""
         if isinstance(frames, ColumnBatch):
             yield from timeline.open_columns(frames, rows)
         elif self._gives_messages and (self._rows_max < sys.maxsize or self.gives_payloads):
@@ -407,23 +407,23 @@ class Timelines:
             yield
 
     def payload_bytes(self, rows: list[Any]) -> int:
-        """Return how much payload text the rows hold."""
+        """Return the amount of payload text in the rows."""
         single = sum(len(row.payload or "") for row in rows if type(row) is self.message_type)
         return single + sum(sum(map(len, row.columns.get("payload", ()))) for row in rows if type(row) is EntryMessages)
 
     def recount(self) -> None:
-        """Count anew what waits: the connections are others."""
+        """Count the waiting bytes again: the connections have been replaced."""
         self._ledger = Ledger()
         self._touched = [(name, timeline) for name, timeline in self.table.items() if isinstance(timeline, Timeline)]
 
     def forget_ended(self) -> None:
-        """Drop what ended in the part before the one to come: nobody asks for it any more."""
+        """Drop the connections that ended in the latest part: nobody asks for them any longer."""
         for name in self._ended:
             self.recognised.pop(name, None)
         self._ended.clear()
 
 
 def _located(name: str, timeline: Timeline | EndedTimeline, found: Sequence[Finding]) -> Iterator[Located]:
-    """Give the findings to report of those about a connection."""
+    """Yield those findings about a connection that are to be reported."""
     for finding in timeline.findings(found):
         yield Located(name, finding_row(finding, timeline.source, timeline.dissector), finding.order)

@@ -1,4 +1,4 @@
-"""The transport of a connection: plain, or TLS with the conversation inside, from the start or behind a request for it."""
+"""The transport of a connection: plain, or TLS with the conversation inside, from the start or after a request for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAD_MAX_BYTES = 1024
 """Bytes of a stream that are held to recognise TLS: a PROXY protocol header and the header of a record."""
 
 _NOT_PLAIN = frozenset(b"\x14\x15\x16\x17P\r")
-"""First bytes of TLS records, and of PROXY protocol headers, behind which TLS may begin."""
+"""First bytes of TLS records, and of PROXY protocol headers, after which TLS may begin."""
 
 _RECORD_HEADER_BYTES = 5
 
@@ -29,13 +29,13 @@ Upgrade = Callable[[bytes], int | None]
 
 
 def upgrades_of(dissectors: Iterable[Dissector]) -> list[Upgrade]:
-    """Return the judges of requests to go on as TLS, of the dissectors that have one; one that fails sees no request."""
+    """Return the functions of dissectors that recognise requests to switch to TLS; one that fails recognises none."""
     having = [(dissector, upgrade) for dissector in dissectors if (upgrade := dissector.upgrade) is not None]
     return [partial(contained, dissector, "upgrade", of_type, None, (int, type(None)), upgrade) for dissector, upgrade in having]
 
 
 def is_plain(items: Sequence[Sequence[Item]], upgrades: Sequence[Upgrade] = ()) -> bool:
-    """Return True when the first items of the streams show at a glance that they are not TLS, and ask for none."""
+    """Return True when the first items of the streams show at a glance that they are not TLS, and do not request it."""
     plain = False
     for some in items:
         if some:
@@ -49,10 +49,10 @@ def is_plain(items: Sequence[Sequence[Item]], upgrades: Sequence[Upgrade] = ()) 
 
 
 class Transport:
-    """Items of both streams in, those of the conversation out. The first bytes of all decide between plain and TLS."""
+    """Items of both streams in, those of the conversation out. The first bytes decide between plain and TLS."""
 
     def __init__(self, secrets: Secrets, *, spans: bool, upgrades: Sequence[Upgrade] = ()) -> None:
-        """As `TlsConnection`; `upgrades` know the frames behind which TLS begins."""
+        """Begin like `TlsConnection`; `upgrades` recognise the frames after which TLS begins."""
         self.decided = False
         self.tls: TlsConnection | None = None
         self._secrets = secrets
@@ -72,19 +72,19 @@ class Transport:
         return items if self.tls is None else self.tls.feed(items, file)
 
     def finish(self, moment: int, file: int) -> Sequence[Sequence[Item]]:
-        """Return the rest of the items: the streams have ended with packet `moment` of `file`."""
+        """Return the remaining items: the streams ended with packet `moment` of `file`."""
         return self._held if self.tls is None else self.tls.finish(moment, file)
 
     def _hold(self, items: Sequence[Sequence[Item]], file: int) -> None:
         for held, some in zip(self._held, items, strict=True):
             if file != self._file:
-                # Any packet of this file is later.
+                # All packets of this file are later.
                 held[:] = [at_moment(item, 0) for item in held]
             held.extend(some)
         self._file = file
 
     def _decide(self) -> bool:
-        """Decide by the stream whose first bytes came first; return False when more are needed."""
+        """Decide by the stream whose first bytes came first; return False if more are needed."""
         firsts = [next((item.pieces[0][3] for item in held if isinstance(item, Data)), None) for held in self._held]
         moments = [moment for moment in firsts if moment is not None]
         if not moments:
@@ -96,7 +96,7 @@ class Transport:
         head, whole = _head(self._held[stream])
         header = proxy_header(head)
         start = 0 if header is None else header.size
-        # While one side is slow to say what it is, no more is held of the other.
+        # While one side is slow to show what it speaks, no more is held of the other.
         whole = whole or _head(self._held[1 - stream])[1]
         record = head[start : start + _RECORD_HEADER_BYTES]
         if not record or (header is not None and not start):
@@ -113,7 +113,7 @@ class Transport:
         return True
 
     def _upgraded(self, upgrade: Upgrade) -> bool | None:
-        """Decide when a side asks to go on as TLS, and the other agrees; None when none asks."""
+        """Decide once a side requests TLS, and the other agrees; None if neither requests it."""
         heads = [_head(held) for held in self._held]
         sizes = [upgrade(head) for head, _ in heads]
         if sizes == [None, None]:
@@ -136,7 +136,7 @@ class Transport:
 
 
 def _head(items: Sequence[Item]) -> tuple[bytes, bool]:
-    """Return the first bytes of a stream, and True when no more are needed: there are enough of them, or a gap follows."""
+    """Return the first bytes of a stream, and True if no more are needed: there are enough, or a gap follows."""
     parts: list[bytes] = []
     for item in items:
         if isinstance(item, Data):

@@ -1,4 +1,4 @@
-"""Captures in several processes: the rows, their order, and all that is reported are those of one process."""
+"""Captures in several processes: the rows, their order, and all reports are those of one process."""
 
 from __future__ import annotations
 

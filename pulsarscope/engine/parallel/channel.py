@@ -1,4 +1,4 @@
-"""Objects over a pipe between two processes of ours, each with its length before it."""
+"""Objects over a pipe between two of our processes, each preceded by its length."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pulsarscope.model.platform import load_native
 LENGTH_BYTES = 8
 
 SentKeys = bytes | Sequence[RowKey]
-"""Keys of rows: those of two numbers each, which nearly all are, packed, or as they are."""
+"""Keys of rows: packed if each has two numbers, as nearly all do, or otherwise unchanged."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _place_of = itemgetter(5)
@@ -28,7 +28,7 @@ _decode = msgspec.msgpack.Decoder(list[tuple[int, str, bytes, int, bool, tuple[i
 
 
 def widen(pipe: BinaryIO) -> None:
-    """Let a pipe hold more than a few pages, where the system can, and allows it."""
+    """Enlarge the buffer of a pipe beyond a few pages, if the system can and may."""
     with suppress(ImportError, AttributeError, OSError):
         import fcntl  # noqa: PLC0415 - not everywhere
 
@@ -41,12 +41,12 @@ def send(pipe: BinaryIO, message: Any) -> None:
 
 
 def pack(message: Any) -> bytes:
-    """Return what `unpack` takes."""
+    """Return the bytes that `unpack` takes."""
     return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
 
 
 def send_bytes(pipe: BinaryIO, *messages: bytes) -> None:
-    """Write bytes as they are, each for one call of `receive`."""
+    """Write bytes unchanged, each for one call of `receive`."""
     for data in messages:
         pipe.write(len(data).to_bytes(LENGTH_BYTES, "big"))
         pipe.write(data)
@@ -54,7 +54,7 @@ def send_bytes(pipe: BinaryIO, *messages: bytes) -> None:
 
 
 def receive(pipe: BinaryIO) -> bytes | None:
-    """Receive the next object, for `unpack`, or bytes as they were; None when the other process sends no more, or died."""
+    """Receive the next object, for `unpack`, or unchanged bytes; None if the other process sends no more, or died."""
     head = pipe.read(LENGTH_BYTES)
     size = int.from_bytes(head, "big")
     data = pipe.read(size)
@@ -62,7 +62,7 @@ def receive(pipe: BinaryIO) -> bytes | None:
 
 
 def pack_facts(facts: Collection[PackedFacts]) -> list[PackedFacts]:
-    """Return facts as few objects. What MessagePack cannot hold, such as a time beyond 64 bits, lets them stay as they are."""
+    """Return facts as few objects. Facts that MessagePack cannot hold, such as with a time beyond 64 bits, stay unchanged."""
     packed: list[PackedFacts] = [some for some in facts if isinstance(some, bytes)]
     if plain := [*chain.from_iterable(some for some in facts if not isinstance(some, bytes))]:
         try:
@@ -83,7 +83,7 @@ def facts_in_order(packed: Sequence[PackedFacts]) -> Sequence[KeyedFact]:
 
 
 def pack_keys(keys: Sequence[RowKey]) -> SentKeys:
-    """Return the keys of rows as one object. Each has two numbers or more."""
+    """Return the keys of rows as one object. Each key has two or more numbers."""
     if isinstance(keys, PackedKeys):
         return keys.packed
     numbers = [*chain.from_iterable(keys)]

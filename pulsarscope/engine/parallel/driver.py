@@ -1,8 +1,8 @@
-"""The driver of several processes: a run that cannot be told from that of one.
+"""The driver of several processes: its results equal those of one process.
 
-Each process reads all files and assembles all streams, which takes little, and decodes the connections of its share; so all that packets
-alone decide is the same in each. Rows come with keys, and are merged part by part. Rules of one connection run where the connection is
-decoded; facts for rules across connections come here, in the order in which one process emits them.
+Each process reads all files and assembles all streams, which takes little time, and decodes the connections of its share; so everything
+that depends on packets alone is the same in each. Rows come with keys, and are merged part by part. Rules of one connection run where the
+connection is decoded; facts for rules across connections come here, in the order in which one process would emit them.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from pulsarscope.model.text import each_line
 
 
 def cores() -> int:
-    """Return how many processes suit the cores that this one may use."""
+    """Return the number of processes that suits the cores available to this one."""
     return min(JOBS_MAX, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | None = None) -> AnyRun:
-    """Decode as `local.run` does, in `jobs` processes; 0: as many as there are cores.
+    """Decode like `local.run`, in `jobs` processes; 0: as many as there are cores.
 
-    With `prepare`, batches that come from other processes have `prepared` in the place of rows. Frames and messages that stay in columns
-    are decoded in this process, as to make objects of them takes longer, unless rules are evaluated and `prepare` takes columns, of frames
-    without messages.
+    With `prepare`, batches from other processes have `prepared` instead of rows. Frames and messages that stay in columns are decoded in
+    this process, because making objects of them takes longer; except if rules are evaluated and `prepare` takes columns, of frames without
+    messages.
     """
     alone = local.run(inputs, options)
     jobs = jobs or cores()
-    # A pipe can be read only once, and by no other process.
+    # A pipe can be read only once, and not by another process.
     written = FrameRow.kind in options.records and MessageRow.kind not in options.records
     in_processes = options.rules and prepare is not None and prepare.takes_columns and written
     quick = alone.engine.in_columns and not in_processes
@@ -49,16 +49,16 @@ def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | N
 
 
 class ParallelRun(Totals):
-    """A decode of a list of files, in several processes; `endpoints` and `dissector_of` are of the connections in the latest batch."""
+    """A decode of a list of files, in several processes; `endpoints` and `dissector_of` are for the connections in the latest batch."""
 
     def __init__(self, inputs: Inputs, options: Options, jobs: int, prepare: Prepare | None) -> None:
-        """Start nothing yet.
+        """Prepare; no process is started yet.
 
         Args:
             inputs: captures, all of them files.
             options: options of the run.
             jobs: number of processes.
-            prepare: what the processes make of rows before they hand them over.
+            prepare: the step that processes apply to rows before they hand them over.
 
         Raises:
             UsageError: the options cannot be carried out.
@@ -71,27 +71,27 @@ class ParallelRun(Totals):
         self.dissector_of: dict[str, str] = {}
         self._places: dict[FramePlace, tuple[int, int]] = {}
         self._preambles: dict[str, tuple[int, int]] = {}
-        self._engine = Engine(inputs, options, totals=self)  # evaluates facts only
+        self._engine = Engine(inputs, options, totals=self)  # only evaluates facts
         self.dissectors = self._engine.dissectors
         self._options = options
         self._jobs = jobs
         self._prepare = prepare
 
     def again(self, options: Options) -> ParallelRun:
-        """Return another run of the same inputs, whose rows come as they are."""
+        """Return another run of the same inputs, which yields rows without preparation."""
         return ParallelRun(self.inputs, options, self._jobs, None)
 
     def place(self, row: FrameRow) -> tuple[int, int]:
-        """Return where the bytes of a frame of the latest batch lie in its stream; see `Timeline.place`."""
+        """Return the place of a frame of the latest batch in its stream; see `Timeline.place`."""
         start = row.offset
         return self._places.get((row.file, row.packet, row.sub), (start, start + row.size))
 
     def in_tls(self, connection: str) -> bool:
-        """Return True when some bytes of a connection of the latest batch are needed to read anything of it."""
+        """Return True when some bytes of a connection of the latest batch are needed to read any of it."""
         return connection in self._preambles
 
     def preamble(self, connection: str) -> tuple[int, int]:
-        """Return how much of both streams is needed to read anything of a connection; see `Timeline.preamble`."""
+        """Return the number of bytes of both streams that are needed to read any of a connection; see `Timeline.preamble`."""
         return self._preambles.get(connection, (0, 0))
 
     def __iter__(self) -> Generator[RowBatch, None, None]:
@@ -127,7 +127,7 @@ class ParallelRun(Totals):
         """Handle the first results of a part."""
 
     def _results(self, result: Result, process: Process) -> Iterator[Result]:
-        """Give the results of one process from this one on, counted."""
+        """Yield and count the results of one process from this one on."""
         while True:
             self.packets += result.packets
             self.connections += result.connections
@@ -142,7 +142,7 @@ class ParallelRun(Totals):
             result = process.answer()
 
     def _conclude(self, facts: Sequence[KeyedFact]) -> RowBatch:
-        """Return the findings that facts bring about before the end of the run."""
+        """Return the findings that facts cause before the end of the run."""
         return self._prepared(self._engine.add_facts(facts))
 
     def _prepared(self, batch: RowBatch) -> RowBatch:
@@ -152,4 +152,4 @@ class ParallelRun(Totals):
 
 
 AnyRun: TypeAlias = local.Run | ParallelRun
-"""A run, whoever carries it out."""
+"""A run in one or in several processes."""

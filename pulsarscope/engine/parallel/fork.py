@@ -1,4 +1,4 @@
-"""A copy of this process, which needs neither to start Python nor to import anything."""
+"""A copy of this process, which neither starts Python nor imports anything."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ STANDARD_STREAMS = range(3)
 
 
 def may_fork() -> bool:
-    """Return True when this process has one thread, as far as Linux tells: a copy lacks all others, but has the locks that they hold."""
+    """Return True when this process has one thread, according to Linux: a copy lacks other threads, but has the locks that they hold."""
     try:
         for number in STANDARD_STREAMS:
-            os.fstat(number)  # a pipe may get the number of one that is closed
+            os.fstat(number)  # a pipe may get the number of a closed one
         return len([*Path("/proc/self/task").iterdir()]) == 1
     except OSError:
         return False
 
 
 class Fork:
-    """What is needed of `subprocess.Popen`, for a copy of this process in a session of its own."""
+    """The required part of `subprocess.Popen`, for a copy of this process in its own session."""
 
     def __init__(self, serve: Callable[[], object]) -> None:
-        """Let a copy `serve`, between pipes as its standard input and output. Raises OSError when there can be none."""
+        """Make a copy that calls `serve`, with pipes as its standard input and output. Raises OSError if that is impossible."""
         tasks, asking = os.pipe()
         try:
             answering, answers = os.pipe()
@@ -37,7 +37,7 @@ class Fork:
             raise
         self.stdin, self.stdout = os.fdopen(asking, "wb"), os.fdopen(answering, "rb")
         self._code: int | None = None
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # handlers are those of this process alone
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # handlers belong to this process alone
         try:
             self.pid = os.fork()
             if not self.pid:
@@ -48,19 +48,19 @@ class Fork:
             os.close(answers)
 
     def kill(self) -> None:
-        """Kill it, unless it has ended."""
+        """Kill the process, unless it has ended."""
         if self._ended(os.WNOHANG) is None:
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        """Return its exit code, or its signal as a negative number, when it has ended."""
+        """Return its exit code, or its signal as a negative number, once it has ended."""
         return self._ended(0) or 0
 
     def _ended(self, options: int) -> int | None:
         if self._code is None:
             try:
                 number, status = os.waitpid(self.pid, options)
-            except ChildProcessError:  # somebody else has waited for it
+            except ChildProcessError:  # waited for elsewhere
                 self._code = 0
             else:
                 self._code = os.waitstatus_to_exitcode(status) if number else None
@@ -68,14 +68,15 @@ class Fork:
 
 
 def _carry_out(serve: Callable[[], object], pipes: tuple[int, int], signals: Iterable[int], _kept: object) -> NoReturn:
-    """Be a process of its own to the end. What is open belongs to the other one: here it neither stays open, nor is written to.
+    """Run the copy as a separate process to its end. Open files belong to the original: the copy neither keeps nor writes them.
 
-    `pipes`: of tasks and answers; `signals`: to block from now on; `_kept`: what would write what it holds when it is deleted.
+    `pipes`: pipes of tasks and answers; `signals`: signals to block from now on; `_kept`: objects that would write buffered data if
+    deleted.
     """
     code = 1
     try:
         os.setsid()
-        gc.freeze()  # all that the collector looks at would be copied
+        gc.freeze()  # the collector would cause a copy of everything that it visits
         signal.set_wakeup_fd(-1)
         for number in signal.valid_signals():
             if callable(signal.getsignal(number)):
@@ -100,8 +101,8 @@ def _carry_out(serve: Callable[[], object], pipes: tuple[int, int], signals: Ite
 
 
 def _replace(file: int, nothing: int) -> None:
-    """Let a file be another one. It is not closed: its number stays that of the object which closes it."""
+    """Replace a file by another one. It is not closed: its number remains that of the object that will close it."""
     try:
         os.dup2(nothing, file)
-    except OSError:  # its number is beyond a limit that was lowered, so no other file gets it
+    except OSError:  # its number exceeds a lowered limit, so no other file gets it
         os.close(file)

@@ -17,12 +17,12 @@ from pulsarscope.model.live_limits import LIVE_STEPS_MAX
 
 
 class LiveRun(ParallelRun):
-    """A decode of the steps of a live capture, in several processes; the rows are those of one."""
+    """A decode of the steps of a live capture, in several processes; the rows equal those of one process."""
 
     def __init__(
         self, name: str, steps: Generator[LiveStep, None, None], options: Options, jobs: int, prepare: Prepare | None = None
     ) -> None:
-        """Start nothing yet; see `ParallelRun`."""
+        """Prepare; no process is started yet, see `ParallelRun`."""
         super().__init__(Inputs([name], None, [], by_interface=options.by_interface), options, jobs, prepare)
         self._steps = steps
         self._room = Semaphore(LIVE_STEPS_MAX)
@@ -34,7 +34,7 @@ class LiveRun(ParallelRun):
         self._processes: list[Process] = []
 
     def waiting(self) -> tuple[int, int]:
-        """Return how many streams wait for missing bytes, and how many bytes wait behind those."""
+        """Return the number of streams that wait for missing bytes, and the number of bytes that wait behind them."""
         return self._waiting
 
     def open_connections(self) -> int:
@@ -43,7 +43,7 @@ class LiveRun(ParallelRun):
 
     def _start(self, stack: ExitStack) -> list[Process]:
         feeder = Thread(target=self._send_steps, daemon=True)
-        stack.callback(self._end, feeder)  # behind the processes, whose ends free it
+        stack.callback(self._end, feeder)  # after the processes, whose ends release it
         processes = [stack.enter_context(Process()) for _ in range(self._jobs)]
         for number, process in enumerate(processes):
             process.ask(Decode(self.inputs, self._options, number, self._jobs, self._prepare, by_steps=True))

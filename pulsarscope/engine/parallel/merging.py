@@ -1,4 +1,4 @@
-"""The rows of one part of a run, from several processes, in the order in which one process gives them."""
+"""The rows of one part of a run, from several processes, in the order of a single process."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pulsarscope.model.platform import load_native
 from pulsarscope.model.text import each_line
 
 Answer = Callable[[], Result]
-"""Gives the next result of a process."""
+"""Function that returns the next result of a process."""
 
 Conclude = Callable[[Sequence[KeyedFact]], RowBatch]
-"""Gives what the facts of all processes bring about, with keys, when the part ends."""
+"""Function that returns the effects of the facts of all processes, with keys, at the end of the part."""
 
 
 class _Portion:
@@ -29,7 +29,7 @@ class _Portion:
         self.values: Any = batch.rows if batch.prepared is None else batch.prepared
 
     def each(self) -> Sequence[Any]:
-        """Return what the rows were prepared to, for each row, or the rows. Raises ValueError when there are not as many as keys."""
+        """Return the prepared value of each row, or the rows. Raises ValueError if their number differs from that of the keys."""
         self.values = each_line(self.values)
         if len(self.values) != len(self.keys):
             message = f"{len(self.values)} values have {len(self.keys)} keys"
@@ -38,11 +38,11 @@ class _Portion:
 
 
 _Span = tuple[_Portion, int, int]
-"""Rows of a portion from one on up to another."""
+"""A portion, the first of its rows, and the one after the last."""
 
 
 class _Stream:
-    """The share of one process in the part: the batch at hand, of which the first rows are taken already."""
+    """The share of one process in the part: the current batch, whose first rows have already been taken."""
 
     def __init__(self, answer: Answer, facts: list[PackedFacts]) -> None:
         self._answer = answer
@@ -57,29 +57,29 @@ class _Stream:
         self._facts += result.facts
 
     def stop(self, bound: RowKey | None) -> int:
-        """Return behind which of the rows at hand the bound lies."""
+        """Return the position in the current rows after the bound."""
         return len(self.portion.keys) if bound is None else bisect_right(self.portion.keys, bound, self.start)
 
     def take(self, stop: int) -> None:
-        """Take the rows up to there. When they were all, and more follow, those are at hand then."""
+        """Take the rows up to a position. If that is the end and more follow, make those the current ones."""
         self.start = stop
         while not self.ends and self.start == len(self.portion.keys):
             self._receive()
 
 
 def merged(answers: Sequence[Answer], conclude: Conclude, join: Callable[[list[Any]], Any] | None) -> Iterator[RowBatch]:
-    """Give the rows of one part: as many at a time as can be put in order.
+    """Yield the rows of one part: as many at a time as can be put in order.
 
     Args:
-        answers: those of each process.
-        conclude: called when all facts are there.
-        join: makes of what rows were prepared to what they become together; None: they are rows.
+        answers: functions that return the results of each process.
+        conclude: called when all facts are available.
+        join: combines the prepared values of rows; None if they are rows.
     """
     facts: list[PackedFacts] = []
     streams = [_Stream(answer, facts) for answer in answers]
     more = True
     while more:
-        # No row that is yet to come stands before the last one at hand of its process.
+        # No future row comes before the last current one of its process.
         bound = min((stream.portion.keys[-1] for stream in streams if not stream.ends), default=None)
         more = bound is not None
         stops = [stream.stop(bound) for stream in streams]
@@ -101,7 +101,7 @@ def merged(answers: Sequence[Answer], conclude: Conclude, join: Callable[[list[A
 
 
 def _in_order(spans: Sequence[_Span]) -> list[Any]:
-    """Return the values of some spans in order; of lines whose keys are packed, the compiled reader makes one value."""
+    """Return the values of some spans in order; the compiled reader joins lines with packed keys into one value."""
     native, _ = load_native()
     if native is not None:
         lines = [(portion.packed, portion.values, start, stop) for portion, start, stop in spans]
@@ -114,5 +114,5 @@ def _in_order(spans: Sequence[_Span]) -> list[Any]:
         values += portion.each()[start:stop]
     if len(spans) < 2:
         return values
-    ranking = sorted(range(len(keys)), key=keys.__getitem__)  # of sorted stretches, which takes one comparison each
+    ranking = sorted(range(len(keys)), key=keys.__getitem__)  # consists of sorted runs, which take one comparison per row
     return [values[index] for index in ranking]

@@ -1,4 +1,4 @@
-"""A process that decodes, from outside."""
+"""The outside view of a process that decodes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ serve()
 
 
 class Process:
-    """Gives the answers to the tasks that it is asked, in order. Enter it; it ends when it is left."""
+    """Returns the answers to its tasks, in order. Use it as a context: the process ends with it."""
 
     def __init__(self) -> None:
-        """Start it.
+        """Start the process.
 
         Raises:
             OutputError: it cannot be started.
@@ -43,7 +43,7 @@ class Process:
             raise OutputError(message) from error
         widen(self._process.stdout)  # type: ignore[arg-type]
         self._has_room = True
-        """There was enough memory for each answer so far."""
+        """True while there was enough memory for each answer."""
         self._spool = Spool()
         self._reader = Thread(target=self._read, daemon=True)
         """Runs from the first task on: until then, this process may be copied for others."""
@@ -58,7 +58,7 @@ class Process:
         if self._reader.ident is not None:
             self._reader.join()
         for pipe in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):  # what it did not read is of no use
+            with suppress(OSError):  # unread data are of no use
                 pipe.close()  # type: ignore[union-attr]
 
     @property
@@ -67,10 +67,10 @@ class Process:
         return self._process.pid
 
     def ask(self, task: Any) -> None:
-        """Give it a task: a call that gives its answers."""
+        """Send it a task: a call that yields its answers."""
         if self._reader.ident is None and not self._process.stdin.closed:  # type: ignore[union-attr]
             self._reader.start()
-        with suppress(BrokenPipeError, ValueError):  # it has died: `answer` says so; or it is left, and its pipe is closed
+        with suppress(BrokenPipeError, ValueError):  # it died, as `answer` reports; or it was left, and its pipe is closed
             send(self._process.stdin, task)  # type: ignore[arg-type]
 
     def answer(self) -> Any:
@@ -78,8 +78,8 @@ class Process:
 
         Raises:
             OutputError: the process died.
-            InternalError: it had not enough memory, or there is not enough for what it answers.
-            PulsarscopeError: whatever ended it.
+            InternalError: it did not have enough memory, or there is not enough for its answer.
+            PulsarscopeError: any other error that ended it.
         """
         answer = unpack(self._received())
         if isinstance(answer, Raised):
@@ -89,7 +89,7 @@ class Process:
         return answer
 
     def _received(self) -> bytes:
-        """Return the next message. Raises OutputError and InternalError as `answer`."""
+        """Return the next message. Raises OutputError and InternalError like `answer`."""
         data = self._spool.get()
         if data is None:
             code = self._process.wait()
@@ -112,7 +112,7 @@ class Process:
 
 
 def _started() -> Popen[bytes] | Fork:
-    """Start a process in a session of its own: what ends us at the terminal is ours to handle. Raises OSError."""
+    """Start a process in its own session: interrupts at the terminal are handled here. Raises OSError."""
     if may_fork():
         with suppress(OSError):
             return Fork(serve)

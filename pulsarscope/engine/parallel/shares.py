@@ -1,4 +1,4 @@
-"""Shares of several processes in the connections of a run: equal in work, as far as one can see ahead."""
+"""Shares of several processes in the connections of a run: equal in work, as far as can be foreseen."""
 
 from __future__ import annotations
 
@@ -16,50 +16,51 @@ from pulsarscope.model.flow import reverse_key
 from pulsarscope.tcp import ConnectionEvents, sequence_difference
 
 BLOCKS_AHEAD = 8
-"""Blocks that are looked at for the work of connections that begin: several thousand packets, and at most 8 MiB."""
+"""Blocks that are examined for the work of connections that begin: several thousand packets, at most 8 MiB."""
 
 PSH = 0x08
 
 CONNECTION_PACKETS = 32
-"""Work of beginning and ending a connection, in packets: all rules are asked at its end."""
+"""Work of beginning and ending a connection, in packets: all rules run at its end."""
 
 FRAME_PACKETS = 6
-"""Work of a frame with its rules, in packets without one, of which all processes do the reading: six in Python, seven with the compiled
-reader; half as much without rules."""
+"""Work of a frame with its rules, in packets without frames, which all processes read: six in Python, seven with the compiled reader; half
+as much without rules."""
 
 PAST_BLOCKS = 32
-"""Blocks over which a process is spared what it had to do more than others: sooner, all connections that begin at a time went to one."""
+"""Blocks over which the excess work of a process is compensated: if it were faster, all connections that begin together would go to one
+process."""
 
 SAMPLE_PACKETS = 32
-"""Packets ahead from which on the frames of a flow are counted: with fewer, a wrong guess costs little."""
+"""Minimum number of packets ahead for which the frames of a flow are counted: with fewer, a wrong guess costs little."""
 
 
 SAMPLE_MAX_PACKETS = 512
-"""Packets of a flow among which frames are counted: the others are taken to have as many."""
+"""Packets of a flow in which frames are counted: the others are assumed to have as many."""
 
 
 class ProcessShare:
-    """Connections of one of several processes, which all see all connections: each goes to the process with the least to do.
+    """Connections of one of several processes, which all see all connections: each goes to the process with the least work.
 
-    That is the work in the blocks ahead, and a part of what it had to do more than others so far. All processes come to the same result.
+    That is the work in the blocks ahead, and a share of the excess work so far. All processes reach the same result.
     """
 
     def __init__(self, number: int, count: int, framings: Sequence[Framing] = ()) -> None:
-        """Begin; `number` is the position of the process among `count`, `framings` are those of the protocols."""
+        """Begin; `number` is the position of this process among `count`, `framings` are those of the protocols."""
         self._number = number
         self._past = [0.0] * count
-        """Work by process, in packets, before the block that is given."""
+        """Work by process, in packets, before the current block."""
         self._ahead: deque[list[float]] = deque()
-        """Work by process in each block from that one on."""
+        """Work by process in each block from the current one on."""
         self._owners: dict[str, int] = {}
-        """Position of the process of each connection that is not finished."""
+        """Position of the process of each unfinished connection."""
         self._flows: dict[bytes, tuple[int, float]] = {}
-        """Position of the process, and work of a packet, of each flow of these."""
+        """Position of the process and work per packet, for each flow of these connections."""
         self._framings = framings
         self._reader: ReadAhead | None = None
 
     def read(self, blocks: Blocks, ahead: int = BLOCKS_AHEAD) -> Blocks:
-        """Return the blocks of an input for the engine that this share selects for: of so many next ones it may look at the flows."""
+        """Return the blocks of an input for the engine that uses this share, which examines the flows of the next `ahead` blocks."""
         self._reader = ReadAhead(blocks, ahead, self._expect, self._leave)
         return self._reader
 
@@ -74,7 +75,7 @@ class ProcessShare:
         self._past = [*map(add, self._past, self._ahead.popleft())]
 
     def select(self, events: Sequence[ConnectionEvents]) -> Iterator[tuple[int, ConnectionEvents]]:
-        """Give the connections of this process, each with its position among all."""
+        """Yield the connections of this process, each with its position among all."""
         owners = self._owners
         begun = [event for event in events if event.name not in owners]
         if begun:
@@ -90,7 +91,7 @@ class ProcessShare:
                 self._flows.pop(reverse_key(key), None)
 
     def _assign(self, begun: Iterable[ConnectionEvents]) -> None:
-        """Give connections to processes: the one with most work first."""
+        """Assign connections to processes, those with most work first."""
         if self._reader is not None:
             self._reader.look()
         works = []
@@ -111,7 +112,7 @@ class ProcessShare:
                     of_block[owner] += count * each
 
     def _work(self, flow: bytes) -> tuple[list[int], float]:
-        """Return the packets of a flow in each of the blocks ahead, and the work of one."""
+        """Return the number of packets of a flow in each of the blocks ahead, and the work per packet."""
         ahead = () if self._reader is None else self._reader.ahead
         parts = [block.flows.get(flow, ()) for block in ahead]
         packets = [*map(len, parts)]
@@ -122,18 +123,18 @@ class ProcessShare:
         return packets, 1.0 + FRAME_PACKETS * self._frames(segments) / len(sample)
 
     def _frames(self, segments: Sequence[Segment]) -> float:
-        """Return about how many frames some segments with data have."""
+        """Return the approximate number of frames in segments with data."""
         for framing in self._framings:
             read, frames = 0, 0
-            with suppress(Exception):  # other people's code, which is reported where it is used
+            with suppress(Exception):  # other people's code, whose exceptions are reported where it is used
                 read, frames = count_frames(segments, framing)
             if frames and read * 2 >= min(len(segments), SAMPLE_PACKETS):
                 return frames / read * len(segments)
-        return sum([bool(segment[4] & PSH) for segment in segments])  # what was written at once: often a frame
+        return sum([bool(segment[4] & PSH) for segment in segments])  # data written at once: often a frame
 
 
 def framings_of(dissectors: Iterable[Dissector]) -> list[Framing]:
-    """Return the framings of dissectors, one each, without those that differ in their bounds alone."""
+    """Return the framings of dissectors, each only once, ignoring differences in their bounds."""
     framings: dict[object, Framing] = {}
     for dissector in dissectors:
         try:
@@ -146,7 +147,7 @@ def framings_of(dissectors: Iterable[Dissector]) -> list[Framing]:
 
 
 def count_frames(segments: Iterable[Segment], framing: Framing) -> tuple[int, int]:
-    """Return how many segments of one flow could be read, in order from the first one, where a frame begins, and the frames in them."""
+    """Return how many segments of one flow could be read, in order from the first one in which a frame begins, and their frames."""
     unpack, length_bytes, adds = framing.length.unpack_from, framing.length.size, framing.adds
     start = read = frames = 0
     head = b""
@@ -154,7 +155,7 @@ def count_frames(segments: Iterable[Segment], framing: Framing) -> tuple[int, in
     for _, _, sequence, _, _, _, payload, missing, *_ in segments:
         if following is not None and (ahead := sequence_difference(following, sequence)):
             if ahead < 0:
-                continue  # sent again
+                continue  # retransmitted
             break
         following = sequence + len(payload) + missing
         data = head + payload if head else payload
@@ -178,25 +179,25 @@ def count_frames(segments: Iterable[Segment], framing: Framing) -> tuple[int, in
 
 
 class ReadAhead:
-    """Blocks of one input, of which the next ones may be looked at before they are given."""
+    """Blocks of one input; the next ones can be examined before they are yielded."""
 
     def __init__(self, blocks: Blocks, count: int, expect: Callable[[Block], None], leave: Callable[[], None]) -> None:
-        """Read nothing.
+        """Prepare; nothing is read yet.
 
         Args:
-            blocks: those of the input.
-            count: number of blocks to look at.
+            blocks: the blocks of the input.
+            count: number of blocks to examine.
             expect: called with each block that is read.
-            leave: called when a block is done with.
+            leave: called when a block is finished.
         """
         self._blocks = blocks
         self._iterator = iter(blocks)
         self._count = count
         self._expect, self._leave = expect, leave
         self.ahead: deque[Block] = deque()
-        """Blocks that were read, the one that was given last before the others."""
+        """Blocks that were read, beginning with the one that was yielded last."""
         self._secrets: deque[list[tuple[int, bytes]]] = deque()
-        """Those that each block ahead has brought."""
+        """Secrets found in each block ahead."""
 
     @property
     def recognised(self) -> bool:
@@ -216,7 +217,7 @@ class ReadAhead:
 
     @property
     def sees_end(self) -> bool:
-        """Return True when nothing follows the blocks that were read."""
+        """Return True when nothing follows the blocks read so far."""
         return len(self.ahead) <= self._count
 
     def look(self) -> None:

@@ -1,4 +1,4 @@
-"""Results that are ready before their turn: a queue of bytes, in memory, then in a temporary file, and then whoever fills it waits."""
+"""Results that are ready before their turn: a queue of bytes in memory, then in a temporary file; beyond that, the producer waits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pulsarscope.model.limits import JOB_DISK_MAX_BYTES, JOB_MEMORY_MAX_BYTES
 
 
 class Spool:
-    """Filled by one thread, emptied by another."""
+    """Queue that one thread fills and another empties."""
 
     def __init__(self) -> None:
         self._queue: deque[bytes | tuple[int, int]] = deque()
-        """Messages in order: themselves, or where they are in the file, and their size."""
+        """Messages in order: the bytes themselves, or position in the file and size."""
         self._changed = Condition()
         self._memory = 0
         self._disk: BinaryIO | None = None
@@ -25,7 +25,7 @@ class Spool:
         self._closed = False
 
     def put(self, message: bytes) -> bool:
-        """Add a message, however large, when there is room; false when nobody wants it any more."""
+        """Add a message of any size when there is room; return False if nobody reads any more."""
         with self._changed:
             while not (self._closed or self._keep(message)):
                 self._changed.wait()
@@ -33,7 +33,7 @@ class Spool:
             return not self._closed
 
     def end(self) -> None:
-        """No message follows."""
+        """End the queue: no message follows."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -50,7 +50,7 @@ class Spool:
             return message
 
     def close(self) -> None:
-        """Drop all there is."""
+        """Drop all messages."""
         with self._changed:
             self._closed = self._ended = True
             self._queue.clear()
@@ -73,7 +73,7 @@ class Spool:
             self._disk.seek(self._disk_end)
             self._disk.write(message)
             self._disk.flush()
-        except OSError:  # as good as full: go on without it
+        except OSError:  # treated as full: go on without it
             self._disk_max = 0
             return False
         self._queue.append((self._disk_end, len(message)))

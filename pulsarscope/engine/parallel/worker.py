@@ -1,4 +1,4 @@
-"""Inside one of the processes: the tasks that it is given, and its loop."""
+"""The inside of one of the processes: its tasks, and its loop."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ FramePlace = tuple[int | None, int | None, int | None]
 """A frame by file, packet and sub."""
 
 OUT_OF_MEMORY = 77
-"""Exit code of a process that had not enough memory."""
+"""Exit code of a process that ran out of memory."""
 
 
 LINES_FOLLOW = ...
-"""In the place of what rows were prepared to: that follows in a message of its own."""
+"""Placeholder for prepared lines, which follow in a message of their own."""
 
 
 class Raised(msgspec.Struct, frozen=True):
-    """The answer of a process that cannot go on."""
+    """The answer of a process that cannot continue."""
 
     error: PulsarscopeError
 
@@ -47,13 +47,13 @@ class Prepare(Protocol):
 
     @property
     def takes_columns(self) -> bool:
-        """Return True when ordered rows may be among the rows, each of which stands for a line (`model.ordered_rows`)."""
+        """Return True when the rows may include ordered rows, each of which stands for a line (`model.ordered_rows`)."""
 
     def prepare(self, rows: list[Any]) -> list[Any] | bytes:
-        """Return a value for each row, or lines in bytes: those are then the values. The rows are handed over."""
+        """Return a value for each row, or lines as bytes, which are then the values. The rows may be modified."""
 
     def join(self, prepared: list[Any]) -> Any:
-        """Return what the values of all rows of a batch, in order, become; one value may be the lines of several rows."""
+        """Return the combined values of all rows of a batch, in order; one value may be the lines of several rows."""
 
 
 class LivePart(msgspec.Struct, frozen=True):
@@ -68,13 +68,13 @@ class LivePart(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct):
-    """Rows of one part of a run, in order, and what they add to the run."""
+    """Rows of one part of a run, in order, and their contribution to the run."""
 
     batch: RowBatch
     keys: SentKeys
-    """Those of the rows."""
+    """Keys of the rows."""
     ends: bool
-    """The part ends with them."""
+    """True when the part ends with them."""
     facts: list[PackedFacts]
     packets: int
     connections: int
@@ -85,14 +85,14 @@ class Result(msgspec.Struct):
     """Endpoints of the connections that the rows name, unless the rows are prepared."""
     dissector_of: dict[str, str] = {}
     preambles: dict[str, tuple[int, int]] = {}
-    """See `Engine.preamble`; of connections inside TLS, if the options ask for places."""
+    """See `Engine.preamble`; for connections inside TLS, if the options request places."""
     places: dict[FramePlace, tuple[int, int]] = {}
     """Places of their frames; see `Engine.place`."""
     live: LivePart | None = None
 
 
 class Finished(msgspec.Struct):
-    """The last answer of a process: what it knows of the connections that had not ended before the last part, unless rows are prepared."""
+    """The last answer of a process: data on the connections that had not ended before the last part, unless rows are prepared."""
 
     endpoints: dict[str, tuple[str, str]]
     dissector_of: dict[str, str]
@@ -135,15 +135,15 @@ class Decode(msgspec.Struct, frozen=True):
     count: int
     prepare: Prepare | None
     by_steps: bool = False
-    """The input comes on standard input, behind the task, in steps."""
+    """True when the input comes on standard input, after the task, in steps."""
 
     def __call__(self) -> Iterator[Result | Finished]:
-        """Give at least one answer for each part of the run."""
+        """Yield at least one answer for each part of the run."""
         facts: list[PackedFacts] = []
         totals = Totals()
         options = self.options
         if self.prepare is None or not self.prepare.takes_columns:
-            options = msgspec.structs.replace(options, columns=False)  # rows are sent, or looked into
+            options = msgspec.structs.replace(options, columns=False)  # rows are sent or examined
         share = ProcessShare(self.number, self.count, framings_of(self.options.dissectors(show_secrets=False)))
         engine = Engine(self.inputs, options, totals=totals, collect=facts.append, select=share.select, first=not self.number)
 
@@ -163,7 +163,7 @@ class Decode(msgspec.Struct, frozen=True):
         yield Finished({}, {}) if self.prepare is not None else Finished({**engine.endpoints}, {**engine.dissector_of})
 
     def _result(self, engine: Engine, totals: Totals, batch: RowBatch, facts: list[PackedFacts], *, ends: bool) -> Result:
-        """Return a batch with what there is since the last one."""
+        """Return a batch with what has accumulated since the last one."""
         counts = totals.packets, totals.connections, totals.severities, totals.damaged, totals.fragmented
         keys, batch.keys = pack_keys(batch.keys), ()
         result = Result(batch, keys, ends, pack_facts(facts), *counts)
@@ -187,7 +187,7 @@ class Decode(msgspec.Struct, frozen=True):
 
 
 def _send(answers: BinaryIO, answer: Any) -> None:
-    """Send an answer, and lines in it behind it: pickled, they would be copied twice."""
+    """Send an answer, followed by its lines: pickled, they would be copied twice."""
     lines = answer.batch.prepared if isinstance(answer, Result) else None
     if isinstance(lines, bytes):
         answer.batch.prepared = LINES_FOLLOW
@@ -201,10 +201,10 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 
 def serve() -> None:
-    """Carry out one task after the other, from standard input to standard output, until nobody asks or listens any more."""
+    """Carry out one task after the other, from standard input to standard output, until the other side closes either."""
     tasks, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what any library may print must not get among the answers
-    warnings.simplefilter("ignore", PluginWarning)  # who asks has been told
+    os.dup2(2, 1)  # output of libraries must not get among the answers
+    warnings.simplefilter("ignore", PluginWarning)  # the process that asks has already warned
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         with stall_warnings():
