@@ -19,14 +19,14 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 
 
 def main() -> None:
-    """Run the command line and exit: 0 done, 1 --fail-on, 2 usage, 3 no capture, 4 damaged input, 5 output not complete, 6 fault."""
+    """Run the command line and exit: 0 done, 1 --fail-on, 2 usage, 3 no capture, 4 damaged input, 5 output incomplete, 6 fault."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
-    if sys.stdout is None:  # closed: typer would drop the help, and others would fail
+    if sys.stdout is None:  # closed: typer would drop the help, and other writes would fail
         from pulsarscope.output.export.sink import ClosedStandardOutput
 
         sys.stdout = ClosedStandardOutput()
     standard_output = sys.stdout
-    if sys.stdin is None:  # closed: an empty one, or a file that is opened later would be descriptor 0
+    if sys.stdin is None:  # closed: use an empty one, so that no file opened later gets descriptor 0
         sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - until the end of the process
     try:
         run = plain_command(sys.argv[1:])
@@ -46,9 +46,9 @@ def main() -> None:
     except BrokenPipeError:  # of standard error, while wrong usage is explained
         sys.exit(UsageError.exit_code)
     except OSError as error:  # from the help: all other output goes through a sink, which raises OutputError
-        sys.stdout = None  # so that the interpreter does not flush it again
+        sys.stdout = None  # keeps the interpreter from flushing it again
         _exit_with(OutputError(f"cannot write standard output: {error.strerror}"))
-    except BaseException as error:  # some that other people's code raises are no Exception, as CancelledError
+    except BaseException as error:  # other people's code may raise some that are not an Exception, such as CancelledError
         if sys.flags.dev_mode:
             raise
         _exit_with(internal_error(error))

@@ -1,4 +1,4 @@
-"""The output of a command: opened once there is something to write. However the command ends, the output is complete or absent."""
+"""The output of a command, opened when there is something to write. However the command ends, the output is complete or absent."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class CommandOutput:
         self._protected: frozenset[FileIdentity] = frozenset()
 
     def open(self, request: CommandRequest, paths: Iterable[str], *, folder: bool = False) -> Sink:
-        """Open the output. Raises UsageError when it is a file that the request reads, such as those at `paths`, or OutputError."""
+        """Open the output. Raises UsageError when the request reads this file, such as those at `paths`, or OutputError."""
         self._sink = open_sink(request.out, folder=folder, inputs=inputs_of(request, paths) | self._protected)
         return self._sink
 
     def write(self, request: CommandRequest, data: bytes, paths: Iterable[str] = ()) -> None:
-        """Write a complete output. Raises as `open` does."""
+        """Write a complete output. Raises the same errors as `open`."""
         sink = self.open(request, paths)
         sink.write(data)
         sink.finish()
 
     def protect(self, request: CommandRequest, paths: Iterable[str]) -> None:
-        """Refuse to write to files that the request reads, such as the captures at `paths`, although the command then reads copies."""
+        """Refuse to write to files that the request reads, such as the captures at `paths`, even if the command then reads copies."""
         self._protected = inputs_of(request, paths)
 
     def adopt(self, sink: Sink) -> None:
@@ -41,7 +41,7 @@ class CommandOutput:
         self._sink = sink
 
     def keep(self) -> str | None:
-        """Keep the incomplete output of a command that cannot be repeated, and return its name."""
+        """Keep the incomplete output if the command cannot be repeated, and return its name."""
         sink, self._sink = self._sink, None
         if sink is None:
             return None

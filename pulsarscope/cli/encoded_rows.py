@@ -1,4 +1,4 @@
-"""Rows encoded for an output, in this process or in a worker, with the warnings for standard error."""
+"""Rows encoded for an output, in this process or a worker, with the warnings for standard error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pulsarscope.model.text import each_line, input_name
 from pulsarscope.output.registry import encoder
 
 Warned = tuple[int | None, str]
-"""A line, and the number of its file if the line does not name it."""
+"""A line, and the number of its file if the line does not name the file."""
 
 NAMELESS = frozenset({"capture-truncated", "capture-malformed"})
 """Findings whose texts do not name the file."""
@@ -33,7 +33,7 @@ class EncodedRows(msgspec.Struct):
 
 
 class Encoding:
-    """Encoder of rows for an output, without unrequested findings; damage of an input becomes a warning, unless `quiet`."""
+    """An encoder of rows for an output, which omits unrequested findings. Damage of an input becomes a warning, unless `quiet`."""
 
     def __init__(self, output: str, kinds: tuple[str, ...], names: tuple[str, ...] | None, *, quiet: bool) -> None:
         self._output = output
@@ -43,7 +43,7 @@ class Encoding:
 
     @property
     def takes_columns(self) -> bool:
-        """See `parallel.Prepare`: JSON text has no raw line end, so that lines can be separated."""
+        """See `parallel.Prepare`: JSON text has no raw line ends, so lines can be separated."""
         return self._output == "ndjson"
 
     @cached_property
@@ -51,7 +51,7 @@ class Encoding:
         return encoder(self._output, self._kinds, self._names)
 
     def __call__(self, rows: list[Any], selected: list[Any] | None = None) -> EncodedRows:
-        """Encode the selected rows, all of `rows` by default, and warn of damage in any of `rows`. The encoder may change the rows."""
+        """Encode the selected rows (by default, all of `rows`), and warn of damage in any of `rows`. The encoder may change the rows."""
         ordered, following = split(rows if selected is None else selected)
         if ordered is not None:
             encoded = self._encoder.ordered(ordered, following, lambda of_python: self(of_python).rows)
@@ -66,7 +66,7 @@ class Encoding:
         return EncodedRows(self._encoder.encode(selected), warnings)
 
     def prepare(self, rows: list[Any]) -> list[Any] | bytes:
-        """Encode each row by itself, as `parallel.Prepare.prepare`; with its warnings, if there are any."""
+        """Encode each row separately, as in `parallel.Prepare.prepare`; with its warnings, if there are any."""
         ordered, behind = split(rows)
         if ordered is not None:
             findings = [row for row in others(rows) if type(row) is FindingRow]
@@ -87,7 +87,7 @@ class Encoding:
         return prepared
 
     def join(self, prepared: list[Any]) -> EncodedRows:
-        """Join what `prepare` made of all rows of a batch."""
+        """Join the results of `prepare` for all rows of a batch."""
         warned = [value for value in prepared if type(value) is tuple]
         if warned:
             prepared = [value[0] if type(value) is tuple else value for value in prepared]
@@ -95,22 +95,22 @@ class Encoding:
 
 
 class OnceEncoding:
-    """An encoding of the rows that `CountedOnce` keeps, which other processes cannot know."""
+    """An encoding of the rows that `CountedOnce` keeps; other processes cannot know which it keeps."""
 
     takes_columns = False
 
     def __init__(self, encoding: Encoding, shown: frozenset[str] = frozenset(), clock: Callable[[], float] | None = None) -> None:
-        """`shown` and `clock` are those of `CountedOnce`."""
+        """Take `shown` and `clock` for `CountedOnce`."""
         self._encoding = encoding
         self._shown = shown
         self._once = CountedOnce(clock=clock, mark=itemgetter(0))
 
     def __call__(self, rows: list[Any], selected: list[Any] | None = None) -> EncodedRows:
-        """Encode rows that were kept, as `Encoding` does."""
+        """Encode kept rows, as `Encoding` does."""
         return self._encoding(rows, selected)
 
     def prepare(self, rows: list[Any]) -> list[Any]:
-        """Encode each row by itself, as `Encoding` does, with the data that decide whether it is kept; anchors stay unchanged."""
+        """Encode each row separately, as `Encoding` does, with the data that decide whether it is kept; anchors stay unchanged."""
         shown = self._shown
         marks = [None if type(row) is AnchorRow else _of_all_legs(row) if row.kind in shown else mark_of(row) for row in rows]
         values = iter(each_line(self._encoding.prepare([row for row in rows if type(row) is not AnchorRow])))
@@ -121,7 +121,7 @@ class OnceEncoding:
         return self._encoding.join([line for _, line in self._once.selected(prepared)])
 
     def rest(self) -> EncodedRows:
-        """Join the rows that still wait: the run has ended."""
+        """Join the rows that still wait when the run has ended."""
         return self._encoding.join([line for _, line in self._once.rest_of_selected()])
 
 
@@ -133,7 +133,7 @@ AnyEncoding = Encoding | OnceEncoding
 
 
 def damage(rows: Iterable[Any]) -> list[Warned]:
-    """Return a line for each finding about a damaged input: it is a warning, whatever else is shown."""
+    """Return a line for each finding about a damaged input: a warning, regardless of what else is shown."""
     findings = [row for row in rows if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture"]
     return [(row.file if row.code in NAMELESS else None, with_hint(row.text, row.hint)) for row in findings]
 

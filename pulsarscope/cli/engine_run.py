@@ -1,4 +1,4 @@
-"""The start of a run of the engine, in one process or in several."""
+"""Starting a run of the engine, in one process or several."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def start_run(files: Sequence[str], options: Options, jobs: int, prepare: Prepar
 
     if jobs == 1:
         return local.run(files, options)
-    from pulsarscope.engine import parallel  # most runs are one process
+    from pulsarscope.engine import parallel  # most runs use one process
 
     return parallel.run(files, options, jobs, prepare)

@@ -27,7 +27,7 @@ class RunOutcome(Protocol):
 
 
 def exit_code(fail_on: str, run: RunOutcome) -> int:
-    """Return the exit code of a run with complete output: damage comes before findings."""
+    """Return the exit code of a run with complete output: damage takes precedence over findings."""
     return EXIT_DAMAGED if run.damaged else findings_exit_code(fail_on, run.severities)
 
 

@@ -25,7 +25,7 @@ from pulsarscope.model.text import escape
 from pulsarscope.output.export.pcapng import interface_block, packet_block, secrets_block, section_block
 
 GONE = 0
-"""Stands for the number of a packet that was already passed on."""
+"""Stands for the number of any packet that was already passed on."""
 
 
 def capture(request: LiveRequest, fifo: str) -> None:
@@ -44,7 +44,7 @@ def options_of_comments() -> Options:
 
 
 class _Recorded:
-    """The blocks of a feed; their packets are kept until they are taken."""
+    """The blocks of a feed, whose packets are kept until they are taken."""
 
     def __init__(self, feed: Any) -> None:
         self._feed = feed
@@ -70,7 +70,7 @@ class _Recorded:
 
 
 def commented(feed: Any, options: Options) -> Iterator[bytes]:
-    """Yield a pcapng capture of a feed, part by part, with TLS secrets, and with comments on what was decoded up to each packet."""
+    """Yield a pcapng capture of a feed, part by part, with TLS secrets, and with comments about what was decoded up to each packet."""
     blocks = _Recorded(feed)
     run = run_blocks(feed.name, blocks, options)
     interfaces: dict[CaptureInterface, int] = {}
@@ -96,9 +96,9 @@ def commented(feed: Any, options: Options) -> Iterator[bytes]:
 
 
 def _comments(rows: Sequence[Any], present: set[int]) -> dict[int, list[str]]:
-    """Return the lines for each packet.
+    """Return the comment lines of each packet.
 
-    Lines under GONE are of findings on packets that were already passed on; the last packet gets them.
+    Lines under GONE are about packets that were already passed on; the last packet gets them.
     """
     comments: dict[int, list[str]] = defaultdict(list)
     for row in rows:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def growing_run(request: CommandRequest, options: Options) -> Iterator[Run]:
-    """Yield a run of the one file of a request that ends with a signal. A second one interrupts it. Raises UsageError."""
+    """Yield a run of the single file of a request; a signal ends the run, and a second one interrupts it. Raises UsageError."""
     from pulsarscope.capture import Inputs
     from pulsarscope.cli.signals import stopped
     from pulsarscope.engine.local import Run

@@ -1,4 +1,4 @@
-"""Indexes of captures, as commands find and make them."""
+"""Finding and making indexes of captures for commands."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ABANDONED_SECONDS = 86_400
 
 
 def run_from_index(files: Sequence[str], options: Options, row_filter: RowFilter | None, *, quiet: bool) -> IndexRun | None:
-    """Return a run that reads an index instead of the captures; None when there is no index, or it lacks what the filter needs."""
+    """Return a run that reads an index instead of the captures; None if there is no index, or it lacks what the filter needs."""
     if row_filter is None or options.records.isdisjoint({FrameRow.kind}) or not _has_any(files):
         return None
     from pulsarscope.capture import expand_inputs  # most runs have no index
@@ -55,7 +55,7 @@ def run_from_index(files: Sequence[str], options: Options, row_filter: RowFilter
 
 
 def find_index(inputs: Inputs, options: Options, *, quiet: bool) -> tuple[Index | None, Identity | None]:
-    """Return the index of captures, if a valid one exists, and their identity, if they can have an index. Warns of other indexes."""
+    """Return the index of captures, if a valid one exists, and their identity, if they can have an index. Warn of unusable indexes."""
     from pulsarscope import __version__  # the package loads this module on its own
     from pulsarscope.index.identity import identity_of, is_there, places_of
 
@@ -76,7 +76,7 @@ def find_index(inputs: Inputs, options: Options, *, quiet: bool) -> tuple[Index 
 
 
 class IndexKeeper:
-    """An index that is made while captures are browsed. If it cannot be written, there is none."""
+    """A writer of an index while captures are browsed. If the index cannot be written, there is none."""
 
     def __init__(self, place: Path, identity: Identity) -> None:
         self._place: Path | None = place
@@ -86,21 +86,21 @@ class IndexKeeper:
 
     def begin(self) -> None:
         """Open the file. Raises OSError when it cannot be written."""
-        from pulsarscope.index.writer import IndexWriter  # pyarrow is slow to import: the first rows are on the screen earlier
+        from pulsarscope.index.writer import IndexWriter  # pyarrow is slow to import: show the first rows before
 
         place, self._place = self._place, None
         if place is not None:
             self._writer = IndexWriter(place, self._identity)
 
     def add(self, rows: list[Any]) -> None:
-        """Take rows; open the file for the first."""
+        """Add rows; the first ones open the file."""
         with self._noting():
             self.begin()
             if self._writer is not None:
                 self._writer.add(rows)
 
     def finish(self, browsed: Browsed, cancelled: Callable[[], bool]) -> None:
-        """Put the index in its place, unless it is cancelled before."""
+        """Move the index to its place, unless it is cancelled before."""
         from pulsarscope.engine.local import packets
         from pulsarscope.index.writer import IndexTotals
 
@@ -116,7 +116,7 @@ class IndexKeeper:
                 prune(writer.path.parent)
 
     def abandon(self) -> None:
-        """Remove an index that is not finished."""
+        """Remove an unfinished index."""
         if self._writer is not None:
             self._writer.abandon()
             self._writer = None
@@ -131,7 +131,7 @@ class IndexKeeper:
 
 
 def index_keeper(identity: Identity, *, beside: bool) -> IndexKeeper | None:
-    """Return an object that makes an index of captures; None when there is no place for it."""
+    """Return a writer of an index of captures; None if there is no place for it."""
     from pulsarscope.index.identity import places_of
 
     places = places_of(identity, os.environ)

@@ -1,4 +1,4 @@
-"""Modules that are normally imported on use, for a process that becomes a user without permission to read them."""
+"""Early imports of modules that are normally imported on use, for a process that becomes a user without permission to read them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 PACKAGES = ("capture", "dissect", "engine", "inputs", "output", "protocols", "tls")
-"""Rooms with modules that decoding imports on use."""
+"""Rooms whose modules decoding imports on use."""
 
 OTHERS = (
     "cramjam",
@@ -27,7 +27,7 @@ OF_SCREEN = ("textual.drivers.linux_driver",)
 
 
 def import_late_modules(*, browse: bool = False) -> None:
-    """Import these modules now; with `browse`, also those of the screen. An extra that is not installed stays missing."""
+    """Import these modules now; with `browse`, also those of the screen. Skip extras that are not installed."""
     for room in (*PACKAGES, *(("browse",) if browse else ())):
         package = import_module(f"pulsarscope.{room}")
         for module in walk_packages(package.__path__, f"{package.__name__}."):

@@ -1,4 +1,4 @@
-"""The screen of `live --browse`: frames as they happen, and all earlier ones."""
+"""The screen of `live --browse`: new frames as they arrive, and all earlier ones."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def live_app(request: LiveRequest, trigger: Trigger | None, kept: BinaryIO) -> I
 
     known = cache(catalogue)
     if request.filter is not None:
-        Filter(request.filter, (FrameRow.kind,), known())  # a wrong one is an error of the command line
+        Filter(request.filter, (FrameRow.kind,), known())  # an invalid filter is an error of the command line
     followed = msgspec.structs.replace(request.reading, tls_keylog=None)  # the feed reads them while they grow
     options = run_options(msgspec.structs.replace(request, reading=followed), KINDS, rules=True)
     options = msgspec.structs.replace(options, live=True, payload="text")
-    # Its lines on standard error would spoil the screen.
+    # Lines on standard error would spoil the screen.
     capture = LiveCapture(msgspec.structs.replace(request, quiet=True, jobs=1), options, KINDS, trigger)
     with closing(capture.feed):
         run = capture.start(options, None)

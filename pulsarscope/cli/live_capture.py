@@ -1,4 +1,4 @@
-"""The source of a live capture, the files that keep its packets, and the findings that start and end it."""
+"""A live capture: its source, the files for its packets, and the findings that save packets or end it."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ _FILTERED = (FrameRow.kind, ExchangeRow.kind, FindingRow.kind)
 
 
 class Trigger:
-    """The records that --trigger names."""
+    """The records named by --trigger."""
 
     def __init__(self, text: str, codes: Collection[str]) -> None:
-        """Take the option's value; `codes` are those of all findings. Raises UsageError, or FilterError for an invalid filter."""
+        """Take the option's value; `codes`: codes of all findings. Raises UsageError, or FilterError for an invalid filter."""
         self.kinds: frozenset[str] = frozenset({FindingRow.kind})
         """Kinds of the records that it examines."""
         self._text = text
@@ -70,14 +70,14 @@ class Trigger:
         if _CODE.fullmatch(text):
             hint = hint_for(text, (*codes, ANY_ERROR), "pulsarscope findings lists them; any-error stands for all errors")
             raise UsageError(f"--trigger: unknown finding {text}{hint}")
-        from pulsarscope.cli.commands.fields import catalogue  # most triggers are no filters
+        from pulsarscope.cli.commands.fields import catalogue  # most triggers are not filters
         from pulsarscope.filter import Filter
 
         self._filter = Filter(text, _FILTERED, catalogue())
         self.kinds = frozenset(_FILTERED)
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
-        """Return the records among rows."""
+        """Return these records among rows."""
         if self._filter is not None:
             return self._filter.select([row for row in rows if row.kind in self.kinds], endpoints)
         findings = [row for row in rows if type(row) is FindingRow]
@@ -89,7 +89,7 @@ FORGET_FEEDS = 256
 
 
 class LiveTables:
-    """The tables that serve runs without end, which any thread may read."""
+    """The tables of endless runs, which any thread may read."""
 
     def __init__(self, tables: Iterable[ReportTable]) -> None:
         self.tables: list[ReportTable] = []
@@ -102,7 +102,7 @@ class LiveTables:
         self._feeds = 0
 
     def feed(self, rows: list[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows, see `ReportFold`."""
+        """Take rows (see `ReportFold`)."""
         with self._lock:
             self._feeds += bool(rows)
             for fold in self._folds.values():
@@ -124,16 +124,16 @@ SHOWN_TWICE = frozenset(ROWS) - {MessageRow.kind, FindingRow.kind}
 
 
 class LiveCapture:
-    """A live capture: its feed of packets, the files that keep them, and the findings that start and end it."""
+    """A live capture: its feed of packets, the files for them, and the findings that save packets or end it."""
 
     def __init__(self, request: LiveRequest, options: Options, shown: frozenset[str], trigger: Trigger | None = None) -> None:
         """Open the source, drop privileges, open the file; the output gets record kinds `shown`. Raises UsageError or OutputError."""
         self.metrics: Metrics | None = None
         self.tables = LiveTables(_tables(options, all_of_them=request.top)) if request.top or request.metrics is not None else None
-        """Tables for the screen, or that of consumers for the metrics."""
+        """Tables for the screen, or the table of consumers for the metrics."""
         self.topic_names = join_topic_names(make_dissectors())
         self.topics = LearnedTopics(self.topic_names.stood_in)
-        """Topics by the ledgers that stand for them, for the screen and the metrics."""
+        """Topics of ledgers, for the screen and the metrics."""
         self.run: Run | parallel.LiveRun | None = None
         """Run that decodes the packets."""
         self._trigger = trigger
@@ -142,7 +142,7 @@ class LiveCapture:
         self._request = request
         self._hidden = options.records - shown
         self.once = CountedOnce(shown=frozenset() if request.top else SHOWN_TWICE, clock=time.monotonic)
-        """Removes rows that come a second time, over another leg of their path: messages and findings; on the screen all rows."""
+        """Removes rows that occur a second time, on another leg of their path: messages and findings; on the screen, all rows."""
         size, seconds = _rotation(request.rotate or ())
         self.rotation = Rotation(size, seconds, request.keep, numbered=request.trigger is not None)
         self._around = quantity(request.around or "10s", DURATIONS, "--around")
@@ -174,7 +174,7 @@ class LiveCapture:
             key_logs=key_logs,
             notify=self._notify,
         )
-        self.feed.start()  # before any thread, which no fork survives
+        self.feed.start()  # before any thread starts: threads do not survive a fork
 
     def start(self, options: Options, prepare: parallel.Prepare | None) -> Run | parallel.LiveRun:
         """Return the run that decodes the packets; other processes prepare their rows with `prepare`. A pipe is read by one process."""
@@ -194,7 +194,7 @@ class LiveCapture:
         return recorder if request.trigger is None else TriggeredRecorder(recorder, self._around / SECOND)
 
     def _notify(self, line: str) -> None:
-        """Write a line on standard error, unless there is a screen, which shows the same."""
+        """Write a line to standard error, unless there is a screen, which shows the same."""
         if not (self._request.quiet or self._request.top):
             warn(line)
 
@@ -220,7 +220,7 @@ class LiveCapture:
             self.metrics.count(row for row in rows if isinstance(row, RawFrame) or row.connection not in self.once.outer_of)
 
     def health(self) -> CaptureHealth:
-        """Return the recent state of the capture and of its streams."""
+        """Return the recent state of the capture and its streams."""
         health = self.feed.health()
         if self.run is None:
             return health
@@ -242,7 +242,7 @@ class LiveCapture:
 
     @property
     def other_tables(self) -> list[ReportTable]:
-        """The tables other than that of consumers."""
+        """The tables other than the table of consumers."""
         return [] if self.tables is None else [table for table in self.tables.tables if table.name != CONSUMERS]
 
     def endpoints(self) -> Mapping[str, tuple[str, str]]:
@@ -271,7 +271,7 @@ class LiveCapture:
         return Status(f"{self.feed.name}: {plural(health.packets, 'packet')}", notes)
 
     def summary(self, *, limited: bool = False) -> str:
-        """Return the numbers of captured and lost packets in one line; packets after a reached limit do not count as lost."""
+        """Return one line with the numbers of captured and lost packets. Packets after a limit was reached do not count as lost."""
         feed = self.feed
         health, state = feed.health(), feed.state
         parts = [f"{plural(feed.packets, 'packet')} from {feed.name}"]
@@ -290,10 +290,10 @@ class LiveCapture:
         return ", ".join(parts)
 
     def _saved(self, files: int, latest: str) -> str:
-        """Return where the packets are, when they could be written."""
+        """Return where the packets are, if they could be written."""
         if not files:
             return "nothing saved" if self._request.trigger is None else "nothing saved, as nothing matched --trigger"
-        if files == self._request.keep:  # earlier ones may be removed
+        if files == self._request.keep:  # earlier files may have been removed
             return f"saved to {latest}, the latest file" if files == 1 else f"the latest saved to {files} files"
         return f"saved to {latest}" if files == 1 else f"saved to {files} files"
 
@@ -304,7 +304,7 @@ def _may_start_python() -> bool:
 
 
 def _tables(options: Options, *, all_of_them: bool) -> list[ReportTable]:
-    """Return the tables of the protocols whose kinds of rows are requested, or only that of consumers."""
+    """Return the protocol tables whose kinds of rows are requested, or only the table of consumers."""
     known = report_tables(make_dissectors()).values()
     return [table for table in known if table.kinds <= options.records and (all_of_them or table.name == CONSUMERS)]
 
@@ -316,7 +316,7 @@ def _statistics(source: PacketSource) -> bytes:
 
 
 def ports_of(request: LiveRequest, options: Options) -> set[int]:
-    """Return the TCP ports to capture, an empty set for all."""
+    """Return the TCP ports to capture; an empty set for all."""
     if request.any_port:
         return set()
     return {port for dissector in make_dissectors() for port in dissector.ports} | options.ports | set(options.decode_as)
@@ -329,13 +329,13 @@ def _traffic(request: LiveRequest, ports: Collection[int]) -> str:
 
 
 def _expected(key_logs: Sequence[str]) -> str:
-    """Return the words about key logs that do not exist yet: a wrong name would else go unnoticed."""
+    """Return a note about key logs that do not exist yet: a wrong name would otherwise go unnoticed."""
     absent = [path for path in key_logs if not os.path.lexists(path)]
     return f"; waiting for {', '.join(absent)}" if absent else ""
 
 
 def open_source(request: LiveRequest, ports: Collection[int]) -> PacketSource:
-    """Open the source that a request names. Raises UsageError, and EndedBeforeStartError at a signal while there is no interface."""
+    """Open the source of a request. Raises UsageError, or EndedBeforeStartError at a signal while there is no interface."""
 
     def end(_number: int, _frame: object) -> None:
         raise EndedBeforeStartError
@@ -363,7 +363,7 @@ def _ring_bytes(size_text: str | None) -> int:
 
 
 def _rotation(values: Sequence[str]) -> tuple[int | None, float | None]:
-    """Return the bytes and the seconds after which a file is full; --rotate may set each once."""
+    """Return the number of bytes and of seconds after which a file is full; --rotate may set each once."""
     size: int | None = None
     seconds: float | None = None
     for value in values:

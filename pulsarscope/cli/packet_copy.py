@@ -1,4 +1,4 @@
-"""The work of `extract`: rows select the packets, then the inputs are read once more to copy the packets."""
+"""The work of `extract`: rows select packets, then the inputs are read once more to copy them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pulsarscope.redaction.packets import RedactedPacket, Redaction
 
 IN_COLUMNS = frozenset({ConnectionRow.kind, ExchangeRow.kind, FindingRow.kind})
-"""Kinds of records of which rows are made while frames stay in the columns of a compiled reader."""
+"""Kinds of records whose rows are made while frames stay in the columns of a compiled reader."""
 
 NO_STREAM = (None, "", 0, 0, 0)
 """Place of a packet without a TCP connection."""
@@ -66,7 +66,7 @@ def write_packets(request: ExtractRequest) -> int:
             redaction = None
             run: RowsRun
             copied: Iterable[SelectedPackets]
-            # An index has neither the bytes of frames, nor the findings of a run that a limit ends.
+            # An index has neither the bytes of frames nor the findings of a run that a limit ends.
             indexed = key is None and request.limit is None
             if indexed and (by_index := run_from_index(files, options, row_filter, quiet=request.quiet)) is not None:
                 run, sink = by_index, output.open(request, by_index.inputs.paths)
@@ -77,7 +77,7 @@ def write_packets(request: ExtractRequest) -> int:
                 redaction = None if key is None else _redaction(key, first, stack)
                 sink = output.open(request, first.inputs.paths)
                 selection = _select(request, kinds, row_filter, first, redaction)
-                if (first.fragmented or not first.complete) and redaction is None:  # a redacted packet is made anew, without a cut
+                if (first.fragmented or not first.complete) and redaction is None:  # a redacted packet is built anew and never fragmented
                     _select_fragments(request, first, selection)
                 if redaction is not None:
                     _redact(request, first, selection, redaction)
@@ -91,7 +91,7 @@ def write_packets(request: ExtractRequest) -> int:
 
 
 def _redaction(key: bytes, first: AnyRun, stack: ExitStack) -> Redaction:
-    """Return the redaction of a run under a key. What it keeps is in a file, which the stack removes."""
+    """Return the redaction of a run under a key. It keeps its data in a file, which the stack removes."""
     from tempfile import TemporaryFile
 
     from pulsarscope.redaction.packets import Redaction  # most copies are plain: 4 MiB less
@@ -100,7 +100,7 @@ def _redaction(key: bytes, first: AnyRun, stack: ExitStack) -> Redaction:
 
 
 def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter | None) -> Options:
-    """Return the options of the first run. It always gives the findings of reading, which go into packet comments."""
+    """Return the options of the first run. It always yields the findings of reading, for packet comments."""
     rules = request.findings or FindingRow.kind in kinds or request.fail_on != NEVER
     columns = request.limit is None and kinds == (FrameRow.kind,) if FrameRow.kind in kinds else IN_COLUMNS.issuperset(kinds)
     columns = columns and (row_filter is None or row_filter.takes_columns)
@@ -119,7 +119,7 @@ def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter |
 
 
 def _frame_options(request: ExtractRequest, *, raw: bool = False) -> Options:
-    """Return the options of another run, for all frames: in columns, or in rows with their bytes."""
+    """Return the options of a further run over all frames: in columns, or in rows with their bytes."""
     return msgspec.structs.replace(
         _options(request, (FrameRow.kind,), None),
         records=frozenset({FrameRow.kind}),
@@ -135,13 +135,13 @@ def _frame_options(request: ExtractRequest, *, raw: bool = False) -> Options:
 def _select(
     request: ExtractRequest, kinds: tuple[str, ...], row_filter: Filter | None, first: RowsRun, redaction: Redaction | None
 ) -> PacketSelection:
-    """Read the capture for the rows that select packets; read it again if these only name frames or stand for several."""
+    """Read the captures for the rows that select packets; read them again if these only name frames or stand for several."""
     opening = frozenset[str]().union(*(dissector.opening for dissector in first.dissectors.values()))
     selection = PacketSelection(opening if request.context else None)
     with reading_progress(first.inputs, quiet=request.quiet) as progress:
         for batch, rows in SelectedRows(kinds, row_filter, request.limit).batches(first):
             for row in others(batch.rows):
-                if isinstance(row, FindingRow) and redaction is None:  # its text quotes what was sent
+                if isinstance(row, FindingRow) and redaction is None:  # its text quotes the traffic
                     selection.annotate(row)
             if not request.quiet:
                 warn_of(damage(others(batch.rows)), first.inputs.paths)
@@ -165,23 +165,23 @@ def _select(
 
 
 def _may_select(row: Row, row_filter: Filter | None, run: RowsRun, redaction: Redaction | None) -> bool:
-    """Return True when the packets of a row are copied: rows that a filter passes or, without one, those of recognised connections."""
+    """Return True if the packets of a row are copied: a row that the filter passes or, without a filter, one of a recognised connection."""
     if redaction is not None:
         return redaction.allows(row, run)
     return row_filter is not None or not isinstance(row, ConnectionRow) or row.dissector is not None
 
 
 def _redact(request: ExtractRequest, first: AnyRun, selection: PacketSelection, redaction: Redaction) -> None:
-    """Read the capture for the bytes of its frames."""
+    """Read the captures for the bytes of their frames."""
     run = first.again(_frame_options(request, raw=True))
     for batch in with_progress(first.inputs, run, quiet=request.quiet):
         redaction.add(batch, run, selection.carries)
 
 
 def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketSelection) -> None:
-    """Select all IP fragments of selected packets. They come before the packet that completes them, which takes a separate reading."""
+    """Select all IP fragments of selected packets. Fragments precede the packet that completes them, so this takes a separate reading."""
     file = 0
-    fragments = array("q")  # of that file
+    fragments = array("q")  # of the current file
     selected: set[int] = set()
     for batch in with_progress(first.inputs, packets(first.inputs), quiet=request.quiet):
         if batch.file != file:
@@ -196,7 +196,7 @@ def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketS
 
 
 def _selected(first: AnyRun, selection: PacketSelection, redaction: Redaction | None) -> Iterator[SelectedPackets]:
-    """Read the inputs once more for the selected packets; redacted ones are made anew."""
+    """Read the inputs once more for the selected packets; redacted packets are built anew."""
     for batch in packets(first.inputs) if redaction is not None else packets(first.inputs, selection.ranges, selection.named):
         made = None if redaction is None else {packet.number: packet for packet in redaction.packets(batch)}
         found = []

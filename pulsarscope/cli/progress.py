@@ -23,7 +23,7 @@ REFRESH_SECONDS = 0.1
 
 
 class ReadPart(Protocol):
-    """Part of a file that was read in one step."""
+    """A part of a file that was read in one step."""
 
     @property
     def file(self) -> int:
@@ -38,10 +38,10 @@ AnyPart = TypeVar("AnyPart", bound=ReadPart)
 
 
 class ProgressBar:
-    """A bar of the share of bytes read. Enter it around the work."""
+    """A bar that shows the share of bytes read. Use it as a context around the work."""
 
     def __init__(self, paths: Sequence[str], total: int | None, *, enabled: bool) -> None:
-        """Prepare the bar for files of `total` bytes together; None when unknown."""
+        """Prepare the bar for files of `total` bytes altogether; None if unknown."""
         self._paths = paths
         self._total = total
         self._file = 0
@@ -59,7 +59,7 @@ class ProgressBar:
             self._bar.stop()
 
     def advance(self, file: int, bytes_read: int) -> None:
-        """Show that `bytes_read` bytes of the file at this position of the list are read, and all files before it."""
+        """Show that `bytes_read` bytes of the file at this position have been read, and all files before it."""
         if self._next is None:
             return
         now = time.monotonic()
@@ -85,7 +85,7 @@ class ProgressBar:
             rich_progress.TransferSpeedColumn(),
             rich_progress.TimeRemainingColumn(),
         )
-        # Refreshed only between blocks: there is no thread, and nothing is drawn while a reader blocks the output.
+        # The bar is refreshed only between blocks: there is no thread, and nothing is drawn while a reader blocks the output.
         self._bar = rich_progress.Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
         self._task = self._bar.add_task("", total=self._total)
         self._bar.start()
@@ -106,7 +106,7 @@ def with_progress(inputs: Inputs, parts: Iterable[AnyPart], *, quiet: bool) -> I
 
 @cache
 def _warn_of_reader() -> None:
-    """Warn once that long work is slower than necessary, because the installed compiled reader has another version than this package."""
+    """Warn once that long work is slower than necessary because the versions of the installed compiled reader and this package differ."""
     if reason := refused_native():
         warn(f"the compiled reader is not used: {reason}")
 

@@ -1,4 +1,4 @@
-"""Streams without packets as a capture: raw bytes of one side or both (--raw), hex dumps (--hexdump)."""
+"""Captures made from streams without packets: raw bytes of one or both sides (--raw), or hex dumps (--hexdump)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pulsarscope.output.export.pcapng import interface_block, packet_block, sect
 from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW, SegmentHead, plain_packet
 
 CLIENT, SERVER = (IPv4Address("192.0.2.1"), 50_000), (IPv4Address("192.0.2.2"), 6_650)
-"""Endpoints that stand for the unknown ones (RFC 5737)."""
+"""Placeholders for the unknown endpoints (RFC 5737)."""
 
 SEGMENT_MAX_BYTES = 60_000
 STEP_NS = 1_000_000
-"""Time between two packets: times are not known."""
+"""Time between two packets, as the real times are unknown."""
 
 _SYN, _PSH, _ACK = 0x02, 0x08, 0x10
 _WINDOW = 65_535

@@ -1,4 +1,4 @@
-"""The inputs of a command as redacted copies (--redact): the records are then those that a reader of the copies sees."""
+"""The inputs of a command as redacted copies (--redact): the command then shows what a reader of the copies sees."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 class SharedInput(msgspec.Struct, Generic[AnyRequest]):
-    """Input of a command."""
+    """The input of a command."""
 
     request: AnyRequest
     """The request, with the copies as its files."""
     row_filter: RowFilter | None
-    """Filter for the rows of the copies, which passes those that the user's filter passes in the captures."""
+    """Filter for the rows of the copies. It passes the rows that the user's filter passes in the captures."""
     damaged: bool = False
-    """An input is damaged; its copy is not."""
+    """True if an input is damaged, which its copy is not."""
 
     def exit_code(self, code: int) -> int:
-        """Return the exit code of a command that has read the copies."""
+        """Return the exit code of a command that read the copies."""
         return EXIT_DAMAGED if self.damaged and code in (EXIT_DONE, EXIT_FINDING) else code
 
 
@@ -48,7 +48,7 @@ def shared_input(
 ) -> Iterator[SharedInput[AnyRequest]]:
     """Yield the input of a command: redacted copies with --redact, otherwise its files.
 
-    `options` are those of the run whose rows the filter takes. Raises UsageError, CaptureError or OutputError.
+    `options`: options of the run whose rows are filtered. Raises UsageError, CaptureError or OutputError.
     """
     if not (request.redact or request.mask_key is not None):
         yield SharedInput(request, row_filter)
@@ -63,7 +63,7 @@ def shared_input(
     with ExitStack() as stack:
         files = stack.enter_context(rereadable(request.files, output.interrupts))
         try:
-            with output.interrupts.deferred():  # an interrupt before the folder is registered would leave it behind
+            with output.interrupts.deferred():  # an interrupt before the folder is registered would leave the folder behind
                 folder = Path(stack.enter_context(TemporaryDirectory(prefix="pulsarscope-")))
         except OSError as error:
             raise OutputError(f"cannot keep redacted copies: {system_reason(error)}") from error

@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun, Prepare
 
 COUNTED_KINDS = (FrameRow.kind, ExchangeRow.kind)
-"""Kinds of the rows that statistics count, and that a filter selects."""
+"""Kinds of rows that statistics count and a filter selects."""
 
 EXPLAINING_KINDS = frozenset({ConnectionRow.kind, FindingRow.kind})
-"""Kinds of further rows that reports need, whatever the filter."""
+"""Kinds of further rows that reports need, regardless of the filter."""
 
 ROWS_SHOWN = 10
 """Rows of each list in text, by default."""
 
 
 class CountedRows:
-    """The preparation of rows for statistics in another process: without the content of frames, which is slow to transfer."""
+    """Preparation of rows for statistics in another process: it removes the content of frames, which is slow to transfer."""
 
     takes_columns = False
 
@@ -65,7 +65,7 @@ class CountedRows:
 
 
 def run_options(request: CommandRequest, kinds: Iterable[str], *, rules: bool) -> Options:
-    """Return the options of a run that gives rows of these kinds, with the findings of rules if `rules`. Raises UsageError."""
+    """Return the options of a run that yields rows of these kinds, with findings of rules if `rules`. Raises UsageError."""
     return msgspec.structs.replace(
         engine_options(request.reading),
         records=frozenset(kinds),
@@ -79,7 +79,7 @@ def run_options(request: CommandRequest, kinds: Iterable[str], *, rules: bool) -
 
 @contextmanager
 def report_run(request: CommandRequest, options: Options, prepare: Prepare | None = None) -> Iterator[AnyRun]:
-    """Yield the run of a report, which continues until a signal with --follow-file. Raises UsageError or CaptureError."""
+    """Yield the run of a report. With --follow-file, it continues until a signal. Raises UsageError or CaptureError."""
     if request.follow_file:
         with growing_run(request, options) as run:
             yield run
@@ -107,7 +107,8 @@ def read_all(
 
     If `warns`, warn of damage, and of dissectors that failed.
 
-    With `interrupts`, a first signal stops the run, which then gives its rows so far. A pipe is left at once, as more may never come.
+    With `interrupts`, a first signal stops the run, which then yields its rows so far. A pipe is abandoned at once, because more may never
+    come.
     """
     warns, failures = warns and not request.quiet, 0
     noted = nullcontext() if interrupts is None or run.inputs.sizes is None else interrupts.noted()
@@ -139,7 +140,7 @@ def finish_report(sink: Sink, run: AnyRun) -> int | None:
 
 
 def report_options(request: CommandRequest, paths: Iterable[str], dissectors: Iterable[Dissector] = ()) -> ReportOptions:
-    """Return the options of a text report about the captures at `paths`, with short names of topics as the dissectors have them."""
+    """Return the options of a text report about the captures at `paths`, with the dissectors' short names of topics."""
     from pulsarscope.dissect.plugins.topic_names import join_topic_names
 
     stream = sys.stdout if request.out in (None, "-") else None

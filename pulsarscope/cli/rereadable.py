@@ -1,4 +1,4 @@
-"""Inputs that a command reads twice: pipes become temporary files."""
+"""Inputs that a command reads twice: pipes are copied to temporary files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rereadable(files: Sequence[str], interrupts: Interrupts) -> Iterator[list[st
         copies = {file: _copy_of(file, stack, interrupts) for file in dict.fromkeys(files) if _reads_once(file)}
         try:
             yield [copies.get(file, file) for file in files]
-        except CaptureError as error:  # of the input that the user named, not of its copy
+        except CaptureError as error:  # about the input that the user named, not its copy
             text = str(error)
             for file, copy in copies.items():
                 text = text.replace(printable(copy), input_name(file))
@@ -32,7 +32,7 @@ def _reads_once(file: str) -> bool:
     try:
         return file == STANDARD_INPUT or stat.S_ISFIFO(Path(file).stat().st_mode)
     except (OSError, ValueError):
-        return False  # its reader raises the error
+        return False  # the reader of the file raises the error
 
 
 def _copy_of(file: str, stack: ExitStack, interrupts: Interrupts) -> str:
@@ -41,7 +41,7 @@ def _copy_of(file: str, stack: ExitStack, interrupts: Interrupts) -> str:
 
     standard = file == STANDARD_INPUT
     try:
-        with interrupts.deferred():  # an interrupt before the folder is registered would leave it behind
+        with interrupts.deferred():  # an interrupt before the folder is registered would leave the folder behind
             folder = stack.enter_context(TemporaryDirectory(prefix="pulsarscope-"))
         place = Path(folder) / "input"
         with place.open("wb") as copy, nullcontext(sys.stdin.buffer) if standard else Path(file).open("rb") as stream:

@@ -1,4 +1,4 @@
-"""Output of a live run in several files, each complete and readable by itself."""
+"""Output of a live run in several files, each complete and readable on its own."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pulsarscope.output.export.sink import FolderSink, Sink, write_errors
 from pulsarscope.output.registry import EncodedOutput, Output
 
 OpenPart = Callable[[str], tuple[Sink, Output]]
-"""Opens the file or folder of this name, with its output."""
+"""A function that opens the file or folder with this name, and its output."""
 
 
 class RotatedSink(Sink):
     """The current output file. A full file is finished when it is flushed."""
 
     def __init__(self, path: str, rotation: Rotation, open_part: OpenPart) -> None:
-        """Open no file before there are rows. File names get a number and the start time before the suffix."""
+        """Open no file until there are rows. File names get a number and the start time before the suffix."""
         super().__init__(None, path)
         self._rotation = rotation
         self._open_part = open_part

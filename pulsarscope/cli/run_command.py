@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def run_command(request: CommandRequest) -> int:
-    """Write the rows that a request asks for, and return the exit code. Raises UsageError, CaptureError or OutputError."""
+    """Write the rows of a request, and return the exit code. Raises UsageError, CaptureError or OutputError."""
     kinds = kinds_of(request)
     request = with_payload(request, kinds)
     name = output_name(request, kinds)
@@ -90,7 +90,8 @@ def run_command(request: CommandRequest) -> int:
         skip: int | None = None,
     ) -> int:
         with ExitStack() as stack:
-            # Rows are filtered and counted before they are encoded: only without either may the run encode them. Columns are not merged.
+            # Rows are filtered and counted before they are encoded, so the run may encode them only if neither is needed. Columns are not
+            # merged.
             elsewhere = row_filter is None and request.limit is request.tail is None and name != FOLDER_OUTPUT
             run: RowsRun | None = None
             if request.follow_file:
@@ -114,7 +115,7 @@ def run_command(request: CommandRequest) -> int:
 
 
 def _captures_of(request: CommandRequest) -> AbstractContextManager[Sequence[str]]:
-    """Return a context manager that yields the captures of a request, made from streams or dumps if it names these."""
+    """Return a context manager that yields the captures of a request; streams and dumps are converted to captures."""
     if not (request.raw_streams or request.hexdump):
         return nullcontext(request.files)
     from pulsarscope.cli.raw_input import streams_as_capture  # most runs read captures
@@ -171,7 +172,7 @@ def write_rows(
 
 
 def _not_shown(request: CommandRequest, rows: list[Any], selected: list[Any]) -> Sequence[Any]:
-    """Return the rows of a batch whose findings the output does not show: text shows the selected ones, columns show none."""
+    """Return the rows of a batch whose findings the output does not show: text shows the selected rows, columns show none."""
     if request.format is not None or request.columns is not None:
         return others(rows)
     if rows is selected or not (findings := [row for row in others(rows) if type(row) is FindingRow]):

@@ -1,4 +1,4 @@
-"""A terminal that shows pictures and reads keys. It is restored in any case."""
+"""A terminal that shows pictures and reads keys. It is always restored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pulsarscope.output.render.top_state import Action
 REFRESH_SECONDS = 0.5
 
 ESCAPE_SECONDS = 0.05
-"""Time after which an escape character is the key itself, and not the beginning of another."""
+"""Time after which an escape character counts as the key itself, not as the beginning of a sequence."""
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[2J", "\x1b[?25h\x1b[?1049l"
 """Sequences that switch to the alternate screen without a cursor, and back."""
@@ -28,7 +28,7 @@ _BEGIN, _END = "\x1b[?2026h\x1b[H", "\x1b[?2026l"
 """Sequences around a picture (synchronized output), so that a terminal shows it at once; other terminals ignore them."""
 
 _ERASE = "\x1b[K"
-"""Sequence before each line; after a line as wide as the terminal it would erase the last character."""
+"""Sequence before each line: after a line as wide as the terminal, it would erase the last character."""
 
 _FINALS = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
 _NUMBERS = {"1": "home", "4": "end", "5": "page-up", "6": "page-down", "7": "home", "8": "end"}
@@ -58,10 +58,10 @@ def keys_in(text: str) -> Iterator[str]:
 
 
 class Screen:
-    """The terminal during a context. On exit, raises what the drawing has raised."""
+    """The terminal during a context. On exit, it raises the exceptions of drawing."""
 
     def __init__(self, top: Top, quit_run: Callable[[], object], *, keyboard: bool = True) -> None:
-        """Show pictures of `top`; `quit_run` ends the run. `keyboard`: standard input has keys, and no packets."""
+        """Show pictures of `top`; `quit_run` ends the run. `keyboard`: standard input has keys, not packets."""
         self._top = top
         self._quit = quit_run
         self._keys = _keyboard(standard_input=keyboard)
@@ -69,7 +69,7 @@ class Screen:
         """Descriptor to close."""
         top.keyboard = self._keys is not None
         self._before: list[Any] | None = None
-        """Attributes of the terminal before."""
+        """Original attributes of the terminal."""
         self._wake_reader, self._wake_writer = os.pipe()
         self._ended = False
         self._failure: Exception | None = None
@@ -129,18 +129,18 @@ class Screen:
             view = view[os.write(sys.stdout.fileno(), view) :]
 
     def _wake(self) -> None:
-        with suppress(OSError):  # full: it wakes up anyway
+        with suppress(OSError):  # the pipe is full: its reader wakes up anyway
             os.write(self._wake_writer, b"\0")
 
     def _resized(self, _number: int, _frame: FrameType | None) -> None:
         self._wake()
 
     def _suspended(self, number: int, _frame: FrameType | None) -> None:
-        """Give the terminal back while the process is stopped (Ctrl-Z), and take it again afterwards."""
+        """Return the terminal while the process is stopped (Ctrl-Z), and take it again afterwards."""
         with self._drawing:
             self._release()
             signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)  # it stops here
+            os.kill(os.getpid(), number)  # the process stops here
             signal.signal(number, self._suspended)
             self._acquire()
         self._wake()
@@ -164,7 +164,7 @@ class Screen:
                 self._write(_BEGIN + "\r\n".join(f"{_ERASE}{line}" for line in lines) + _END)
 
     def _wait(self) -> None:
-        """Handle the keys that come before the next picture."""
+        """Handle keys until the next picture."""
         keys = self._keys if self._top.keyboard else None
         ready, _, _ = select.select([self._wake_reader, *([] if keys is None else [keys])], [], [], REFRESH_SECONDS)
         if self._wake_reader in ready:
@@ -172,7 +172,7 @@ class Screen:
         if keys is None or keys not in ready:
             return
         data = os.read(keys, 1_024)
-        if not data:  # the terminal has no more keys
+        if not data:  # the terminal gives no more keys
             self._top.keyboard = False
         if data.endswith((b"\x1b", b"\x1b[", b"\x1bO")) and select.select([keys], [], [], ESCAPE_SECONDS)[0]:
             data += os.read(keys, 1_024)
@@ -182,7 +182,7 @@ class Screen:
 
 
 def _keyboard(*, standard_input: bool) -> int | None:
-    """Return a descriptor to read keys from: standard input or, if that has packets, the controlling terminal; None without either."""
+    """Return a descriptor for keys: standard input or, if that has packets, the controlling terminal; None without either."""
     try:
         import termios  # noqa: F401 - other systems than Unix have none
     except ImportError:

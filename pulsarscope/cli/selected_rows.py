@@ -1,4 +1,4 @@
-"""The rows of a run that a command writes: those that pass the filter, each once, up to a limit or from a position on."""
+"""The rows of a run that a command writes: those that pass the filter, each once, up to a limit or from some position on."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class SelectedRows(msgspec.Struct):
-    """The selection from the rows of one run."""
+    """The selection of rows from one run."""
 
     kinds: tuple[str, ...]
-    """The kinds of records to write; only these are counted. Rows of other kinds pass, for the output."""
+    """The kinds of records to write; only these are counted. Rows of other kinds pass through to the output."""
     row_filter: RowFilter | None = None
     limit: int | None = None
     skip: int | None = None
     """Counted rows to leave out at the beginning, with all other rows before the next one; None: no row is left out."""
     once: CountedOnce | None = None
-    """Removes rows that come a second time."""
+    """Removes rows that occur a second time."""
     watch: Callable[[RowBatch], None] | None = None
-    """Gets each batch of a live run first, and may remove rows."""
+    """A function that gets each batch of a live run first, and may remove rows."""
     limited: bool = False
     """True when the limit was reached, and the rest of the run was not requested."""
 
@@ -52,7 +52,7 @@ class SelectedRows(msgspec.Struct):
                 remaining -= len(counted)
 
     def count(self, run: RowsRun) -> int:
-        """Return the number of rows that are counted."""
+        """Return the number of counted rows."""
         return sum(len(self._counted(rows)) for _, rows in self.batches(run))
 
     def _batches(self, run: RowsRun) -> Generator[tuple[Any, list[Any]], None, None]:
@@ -74,7 +74,7 @@ class SelectedRows(msgspec.Struct):
             yield batch, self._selected(batch, run)
 
     def _selected(self, batch: RowBatch, run: RowsRun) -> list[Any]:
-        """Return the rows of a batch that remain after the watch and the filter, except those still to be left out."""
+        """Return the rows of a batch that pass the watch and the filter, except those to skip."""
         if self.watch is not None:
             self.watch(batch)
         endpoints = run.endpoints if self.once is None else self.once.endpoints

@@ -46,7 +46,7 @@ class Interrupts:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Hold back a first signal until the block ends. A second one interrupts it."""
+        """Defer a first signal until the block ends. A second one interrupts the block."""
         self._busy = True
         try:
             yield
@@ -58,7 +58,7 @@ class Interrupts:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Only record a first signal (see `pending`) until the block ends. A second one interrupts it."""
+        """Only record a first signal (see `pending`) until the block ends. A second one interrupts the block."""
         self._busy = True
         try:
             yield
@@ -68,7 +68,7 @@ class Interrupts:
 
     @property
     def pending(self) -> bool:
-        """True when a signal is held back, or noted."""
+        """True when a signal is deferred or recorded."""
         return self._pending
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
@@ -83,19 +83,19 @@ class EndedBeforeStartError(Exception):
 
 
 class Stoppable(Protocol):
-    """Source of packets that can be stopped."""
+    """A source of packets that can be stopped."""
 
     @property
     def stopping(self) -> bool:
         """True after `stop`."""
 
     def stop(self) -> None:
-        """End after the packets that are present now."""
+        """End after the packets that are available now."""
 
 
 @contextmanager
 def stopped(feed: Stoppable, seconds: float | None) -> Iterator[None]:
-    """Stop the capture at a first signal or after a time; captured packets are still decoded. A signal after the stop interrupts that."""
+    """Stop the capture at a first signal or after a time; captured packets are still decoded. A later signal interrupts decoding."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         if feed.stopping:

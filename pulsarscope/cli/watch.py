@@ -1,4 +1,4 @@
-"""`pipeline --watch`: captures that arrive in a folder are decoded into tables batch by batch until a signal; `--incremental`: once."""
+"""`pipeline --watch` decodes captures that arrive in a folder into tables, batch by batch, until a signal; `--incremental`: once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def watch(request: PipelineRequest) -> int:
-    """Decode captures that arrive in the folder until a signal comes, or only those that are new now, and return the exit code.
+    """Decode captures that arrive in the folder until a signal, or only those that are new now, and return the exit code.
 
     Raises the errors of `write_tables`.
     """
@@ -93,7 +93,7 @@ def watch(request: PipelineRequest) -> int:
 
 
 def follow(landing: LandingFolder, stream: CaptureStream, every: float, stopping: Event) -> None:
-    """Look for captures at intervals, also while others are decoded, until a signal comes. Raises Stopped when it comes during a batch."""
+    """Look for captures at intervals, also while others are decoded, until a signal. Raises Stopped when it comes during a batch."""
     stream.advance([], stopping=stopping.is_set)
     while not stopping.is_set():
         now = time.monotonic()
@@ -109,7 +109,7 @@ def _warn_of_grown(landing: LandingFolder) -> None:
 
 
 def _report_named(landing: NamedCaptures, taken: int, *, quiet: bool) -> None:
-    """Report files that are no captures, and how many captures were taken, known, and left."""
+    """Report files that are not captures, and how many captures were taken, already known, and left."""
     for finding in landing.findings:
         warn(finding.text)
     if not quiet:
@@ -118,7 +118,7 @@ def _report_named(landing: NamedCaptures, taken: int, *, quiet: bool) -> None:
 
 
 def _places(request: PipelineRequest) -> tuple[str, str]:
-    """Return the watched folder and that of the checkpoint. Raises UsageError when the options are invalid or contradict each other."""
+    """Return the watched folder and the checkpoint folder. Raises UsageError when the options are invalid or contradict each other."""
     from pulsarscope.spark.sessions.cluster import is_address
 
     watching = request.watching
@@ -152,7 +152,7 @@ def _places(request: PipelineRequest) -> tuple[str, str]:
 
 
 def _absolute(place: str) -> str:
-    """Return a place that stays the same in any working folder. Raises UsageError when the checkpoint cannot store its name."""
+    """Return the absolute form of a place. Raises UsageError when the checkpoint cannot store its name."""
     absolute = place if "://" in place else str(Path(place).resolve())
     try:
         absolute.encode()

@@ -1,4 +1,4 @@
-"""The command line as typer takes it: all commands, each imported when it is used."""
+"""The command line for typer: all commands, each imported when it is used."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pulsarscope.cli.arguments.typer_commands import SETTINGS, command_of
 
 
 class CommandGroup(TyperGroup):
-    """Commands that are listed by their names and summaries, and imported when one of them is given."""
+    """A group of commands that are listed with names and summaries, and imported when used."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = {name: TyperCommand(name, help=summary) for name, summary in COMMANDS.items()}  # in their place
+        self.commands = {name: TyperCommand(name, help=summary) for name, summary in COMMANDS.items()}  # placeholders
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Treat a capture, or an option for one, in the place of a command as arguments of `decode`."""
+        """Treat a capture, or an option for one, in place of a command as arguments of `decode`."""
         if args and is_for_decode(args[0]):
             args = ["decode", *args]
         parsed: list[str] = super().parse_args(ctx, args)
@@ -56,14 +56,14 @@ app = typer.Typer(
 def _show_version(value: bool) -> None:
     if value:
         from pulsarscope import __version__  # the package loads this module on its own
-        from pulsarscope.model.platform import load_native  # of little use before
+        from pulsarscope.model.platform import load_native  # not needed before
 
         typer.echo(f"pulsarscope {__version__}\nreader: {load_native()[1]}{_other_dissectors()}")
         raise typer.Exit
 
 
 def _other_dissectors() -> str:
-    """Return a line about dissectors of other packages; "" for none."""
+    """Return a line about dissectors of other packages; "" if there are none."""
     from pulsarscope.model.errors import UsageError
     from pulsarscope.protocols import DISSECTORS, make_dissectors
 

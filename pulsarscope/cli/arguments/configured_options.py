@@ -1,4 +1,4 @@
-"""Options of a command with defaults from configuration files."""
+"""Defaults of a command's options from configuration files."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ COMMAND_LINE_ONLY = frozenset(
 """Options that say what to do or where to write, not how."""
 
 OF_THE_USER_ONLY = frozenset({"show-secrets", "conf", "master", "metrics", "redact-key", "anonymize-key"})
-"""Options that a file in the working directory must not set, as anyone may have written it: they show or unmask secrets, run programs, or
-listen on the network."""
+"""Options that a file in the working directory must not set, because anyone may have written it: they show or unmask secrets, run programs,
+or listen on the network."""
 
 ORIGINS = f"{__name__}.origins"
 """Key of the context's `meta`: the file and section of each default, by parameter."""
@@ -39,11 +39,11 @@ PATH_BEHIND = "TOPIC=FILE"
 _VIEWS, _LISTS = ("detail", "hex"), ("format", "columns")
 
 GIVES_WAY = {"columns": (*_VIEWS, "records"), "format": _VIEWS, "detail": _LISTS, "hex": _LISTS}
-"""Options whose default from a file applies only when the command line has none of the options that exclude them."""
+"""Options whose default from a file applies only if the command line has none of the options that exclude them."""
 
 
 def set_defaults(context: typer.Context, profile: str | None) -> None:
-    """Give a command the defaults from configuration files, with those of a profile if given. Raises UsageError when they are not valid."""
+    """Give a command the defaults from configuration files, including those of a profile, if given. Raises UsageError for invalid ones."""
     defaults, _ = configured(context.command, str(context.info_name), read_files(), profile)
     context.default_map = {name: value for name, (value, _) in defaults.items()}
     context.meta[ORIGINS] = {name: setting.origin for name, (_, setting) in defaults.items()}
@@ -51,7 +51,7 @@ def set_defaults(context: typer.Context, profile: str | None) -> None:
 
 @contextmanager
 def with_origins(context: typer.Context) -> Iterator[None]:
-    """Add to a UsageError where the defaults of the command come from: one of them may be the cause."""
+    """Add to a UsageError the origins of the command's defaults: one of them may be the cause."""
     try:
         yield
     except UsageError as error:
@@ -70,7 +70,7 @@ def read_files() -> list[ConfigFile]:
 def configured(
     command: Any, name: str, files: Sequence[ConfigFile], profile: str | None
 ) -> tuple[dict[str, tuple[Any, Setting]], dict[str, Setting]]:
-    """Return the value of each configured parameter of a command, and the settings of options that it does not have.
+    """Return the value of each configured parameter of a command, and the settings for options that it does not have.
 
     Raises UsageError for a value that the option does not accept, and for an unknown option in the command's own section.
     """

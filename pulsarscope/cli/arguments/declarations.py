@@ -1,4 +1,4 @@
-"""Options and arguments as commands declare them, without typer: few command lines need it (`plain_arguments`)."""
+"""Declarations of options and arguments without typer, which few command lines need (`plain_arguments`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """An option, or an argument, of a command."""
+    """An option or argument of a command."""
 
     names: tuple[str, ...]
     """Names of an option as typed by users; empty for an argument."""

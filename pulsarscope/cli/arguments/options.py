@@ -1,6 +1,6 @@
-"""The options of the commands: their types, the declarations that several commands share, and the requests made from them.
+"""The options of commands: their types, declarations shared by several commands, and the requests made from them.
 
-A command is a function of one request. The class of the request declares the options; `typer_commands` shows them to typer.
+A command is a function of one request. The class of the request declares the options; `typer_commands` passes them to typer.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
     subject: tuple[str, str] | None = None
     """Kind and name of the subject to follow."""
     redact: bool = False
-    """Read redacted copies in place of the files."""
+    """Read redacted copies instead of the files."""
     redacted: bool = False
     """The files are redacted copies."""
     mask_key: str | None = None
@@ -193,17 +193,17 @@ class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str | None = None
     """File with findings that are accepted."""
     tail: int | None = None
-    """Number of the last rows to write."""
+    """Number of rows to write, from the end."""
     export: str | None = None
     """Folder for the payloads of messages."""
     follow_file: bool = False
     """Continue when the capture grows."""
     raw_streams: bool = False
-    """The files are streams: the client's, the server's."""
+    """The files are raw streams: the client's, the server's."""
     hexdump: bool = False
     """The files are hex dumps."""
     once: bool = False
-    """Leave out messages that come a second time, over another leg of their path."""
+    """Leave out messages that occur a second time, on another leg of their path."""
 
 
 class RowsRequest(CommandRequest, frozen=True, kw_only=True):
@@ -224,7 +224,7 @@ class RowsRequest(CommandRequest, frozen=True, kw_only=True):
 
 
 class ReportRequest(CommandRequest, frozen=True, kw_only=True):
-    """Options of the commands that report on complete captures."""
+    """Options of the commands that report on whole captures."""
 
     out: OutOption = None
     no_color: NoColorOption = False
@@ -238,7 +238,7 @@ AnyRequest = TypeVar("AnyRequest", bound=CommandRequest)
 
 
 def fields_of(options: type[msgspec.Struct]) -> Iterator[tuple[msgspec.structs.FieldInfo, Declaration | None]]:
-    """Yield the fields of a class that are options, each with its declaration, and the groups of options, with None."""
+    """Yield the fields of a class that are options, each with its declaration, and its groups of options, each with None."""
     for field in msgspec.structs.fields(options):
         if isinstance(declaration := next(iter(getattr(field.type, "__metadata__", ())), None), Declaration):
             yield field, declaration
@@ -247,7 +247,7 @@ def fields_of(options: type[msgspec.Struct]) -> Iterator[tuple[msgspec.structs.F
 
 
 def answer_of(function: Callable[[AnyRequest], int], request: AnyRequest) -> int:
-    """Carry out a request by the function of its command, and return the exit code."""
+    """Carry out a request with the function of its command, and return the exit code."""
     if request.quiet:
         warnings.simplefilter("ignore")
     return function(request)

@@ -127,7 +127,7 @@ def table_options(request: CommandRequest) -> Options:
 
 
 def spark_settings(spark_options: SparkOptions) -> Mapping[str, str]:
-    """Return the settings of Spark. Raises UsageError for one without a name or a value."""
+    """Return the settings of Spark. Raises UsageError for a setting without a name or a value."""
     settings = {}
     for text in spark_options.settings or ():
         name, equals, value = text.partition("=")

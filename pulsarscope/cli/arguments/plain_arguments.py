@@ -1,6 +1,6 @@
-"""Command lines that are parsed without typer: known options of a command that reads captures, each with a valid value.
+"""Command lines that are parsed without typer: known options, with valid values, of a command that reads captures.
 
-Importing typer, and describing a command to it, takes a fifth of the start. It parses, and explains, all other command lines.
+Importing typer and describing a command to it takes a fifth of the start. typer parses and explains all other command lines.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
 OPTIONS_OF_TSHARK = frozenset({"-r", "-e", "-T", "-t", "-n", "-c", "-w", "-i", "-D", "-z", "-O", "-R", "-2", "-E"})
 
 OPTIONS_OF_DECODE = OPTIONS_OF_TSHARK | {"-Y", "-V", "-x", "-f"}
-"""Options that are understood before any command."""
+"""Options that are understood without a command."""
 
 DIGITS_MAX = 9
 """Longer numbers are left to typer: Python refuses to read very long ones."""
 
 SHELL_COMPLETION = "_PULSARSCOPE_COMPLETE"
-"""Environment variable by which a shell asks typer for completions."""
+"""Environment variable with which a shell requests completions from typer."""
 
 
 class NotPlainError(Exception):
-    """A command line has to be parsed by typer."""
+    """The command line must be parsed by typer."""
 
 
 def interrupted() -> OutputError:
-    """Return the error for a signal that comes before a command handles signals."""
+    """Return the error for a signal that arrives before a command handles signals."""
     return OutputError("interrupted; there is no output")
 
 
 def is_for_decode(first: str) -> bool:
-    """Return True for a first argument in the place of a command: a capture, or an option for one."""
+    """Return True for a first argument that stands in place of a command: a capture, or an option for one."""
     return first[:2] in OPTIONS_OF_DECODE or first == "-" or (first not in COMMANDS and not first.startswith("-") and _is_path(first))
 
 
 def _is_path(name: str) -> bool:
-    """Return True for a file, which may be missing, and False for a command."""
+    """Return True for the path of a file, which may be missing; False for a command."""
     return "." in name or "/" in name or os.path.exists(name)  # noqa: PTH110 - Path.exists raises for names that no file can have
 
 
@@ -68,7 +68,7 @@ def plain_command(arguments: Sequence[str]) -> Callable[[], int] | None:
 def _read(name: str, arguments: Sequence[str]) -> Callable[[], int]:
     """Return a function that carries out the command with these arguments. Raises NotPlainError."""
     if not any(argument and not argument.startswith("-") for argument in arguments):
-        raise NotPlainError  # it is not complete, or asks for help: without importing the command
+        raise NotPlainError  # incomplete, or a request for help: do not import the command
     from pulsarscope.cli.arguments.options import answer_of  # for commands only
 
     function = function_of(name)
@@ -79,7 +79,7 @@ def _read(name: str, arguments: Sequence[str]) -> Callable[[], int]:
 
 
 class PlainArguments:
-    """Reader of the arguments of a command by the class of its request."""
+    """A reader of the arguments of a command, by the class of its request."""
 
     def __init__(self, request: type[msgspec.Struct]) -> None:
         """Collect the options that the class declares. Raises NotPlainError when the command takes arguments other than captures."""

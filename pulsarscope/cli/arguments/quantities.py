@@ -17,7 +17,7 @@ def has_unit(text: str, units: Mapping[str, int]) -> bool:
 
 
 def quantity(text: str, units: Mapping[str, int], option: str) -> float:
-    """Return a number with a unit in the smallest unit. Raises UsageError, which names the option, for anything else or zero."""
+    """Convert a number with a unit to the smallest unit. Raises UsageError, which names the option, for anything else and for zero."""
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in units:
         raise UsageError(f"{option} {text}: give a number with a unit: {', '.join(units)}")

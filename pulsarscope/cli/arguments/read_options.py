@@ -23,7 +23,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def choose(text: str, known: Sequence[str], option: str, noun: str) -> tuple[str, ...]:
-    """Return the comma-separated names of `text` in the order of `known`. Raises UsageError for an unknown name, or without a name."""
+    """Return the comma-separated names in `text`, in the order of `known`. Raises UsageError for an unknown name, or if there is none."""
     if not (names := names_in(text)):
         raise UsageError(f"{option} is empty: give {noun}s of {', '.join(known)}")
     for name in names:
@@ -33,13 +33,13 @@ def choose(text: str, known: Sequence[str], option: str, noun: str) -> tuple[str
 
 
 def record_kinds(records: str) -> tuple[str, ...]:
-    """Return the kinds that --records names, in the order of the record table. Raises UsageError as `choose` does."""
+    """Return the kinds named by --records, in the order of the record table. Raises UsageError as `choose` does."""
     kinds = choose(records, (*ROWS, "all"), "--records", "record kind")
     return tuple(kind for kind in ROWS if kind in kinds or ("all" in kinds and kind in ALL))
 
 
 def filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> Filter | None:
-    """Return the filter that -Y gives for rows of these kinds. Raises FilterError when it is invalid."""
+    """Return the filter given by -Y for rows of these kinds. Raises FilterError when it is invalid."""
     if request.filter is None:
         return None
     from pulsarscope.cli.commands.fields import catalogue  # most runs have no filter
@@ -49,7 +49,7 @@ def filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> Filter | None:
 
 
 def warn_of_absent_names(request: CommandRequest, row_filter: RowFilter | None) -> None:
-    """Warn when nothing matched because the captures lack a name in the filter, or the followed one; suggest names that they have."""
+    """Warn if nothing matched because the captures lack a name in the filter, or the followed name; suggest names that they have."""
     explains = request.subject is not None or not request.quiet
     if explains and row_filter is not None and (absence := row_filter.absence()) is not None:
         warn(absence)

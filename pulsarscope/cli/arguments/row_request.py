@@ -1,4 +1,4 @@
-"""The meaning of a request for rows: the output, its options and encoding, the filter, and the options of the run."""
+"""The meaning of a request for rows: output, output options, encoding, filter, and options of the run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BESIDE_COLUMNS = frozenset({ExchangeRow.kind, FindingRow.kind, ConnectionRow.kin
 """Kinds of records that may be mixed with frames in columns; exchanges and messages only in NDJSON and Parquet."""
 
 PAYLOAD_FORM = "base64"
-"""Form of payloads that only a field reads."""
+"""Form of payloads if only a field reads them."""
 
 MESSAGES_OUTPUT = "messages"
 """The output of messages as text."""
@@ -90,7 +90,7 @@ def output_name(request: CommandRequest, kinds: tuple[str, ...]) -> str:
 
 
 def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter | None:
-    """Return the filter of the rows: for the followed subject, from -Y, or both. Raises UsageError when either is invalid."""
+    """Return the filter of rows: for the followed subject, from -Y, or both. Raises UsageError when either is invalid."""
     display_filter = filter_of(request, kinds)
     if request.subject is None:
         return display_filter
@@ -98,7 +98,7 @@ def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter
     from pulsarscope.protocols import make_dissectors
 
     in_columns = _writes_columns(request, kinds) and (display_filter is None or display_filter.takes_columns)
-    in_columns = in_columns and not (request.redact or request.mask_key is not None)  # of copies, rows are chosen by their places
+    in_columns = in_columns and not (request.redact or request.mask_key is not None)  # rows of copies are chosen by place
     follow_filter = FollowFilter(*request.subject, make_dissectors(), in_columns=in_columns)
     return follow_filter if display_filter is None else JoinedFilter(follow_filter, display_filter)
 
@@ -106,14 +106,14 @@ def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter
 def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> Encoding | None:
     """Return the encoding of rows for programs; None for text, which is made from the rows directly. Raises UsageError without pyarrow."""
     if name == FOLDER_OUTPUT:
-        from pulsarscope.output.export.arrow import require_pyarrow  # other outputs start quicker without it
+        from pulsarscope.output.export.arrow import require_pyarrow  # other outputs start faster without it
 
         require_pyarrow()
     return None if request.format is None or name in (*TRACES, "fields") else Encoding(name, kinds, _columns(request), quiet=request.quiet)
 
 
 def fields_of(request: CommandRequest, kinds: tuple[str, ...]) -> FieldColumns | None:
-    """Return the fields that --columns names, if any of them is not a column. Raises FilterError when a name is neither."""
+    """Return the fields named by --columns, if any of them is not a column. Raises FilterError for a name that is neither."""
     if (names := _columns(request)) is None:
         return None
     known = {name for kind in kinds for name in column_names(kind)}.union(CHECKSUM_COLUMNS)
@@ -127,12 +127,12 @@ def fields_of(request: CommandRequest, kinds: tuple[str, ...]) -> FieldColumns |
         return FieldColumns(names, kinds, catalogue(), payload=request.payload or PAYLOAD_FORM)
     except FilterError:
         if all(name.isidentifier() for name in names if name not in known):
-            return None  # which refuses it as a column
+            return None  # the output refuses the name as a column
         raise
 
 
 def with_payload(request: AnyRequest, kinds: tuple[str, ...]) -> AnyRequest:
-    """Return a request whose messages have payloads, if a field is made from these."""
+    """Return the request, with payloads of messages if a field is made from them."""
     if request.payload is not None or MessageRow.kind not in kinds or (fields := fields_of(request, kinds)) is None:
         return request
     return msgspec.structs.replace(request, payload=PAYLOAD_FORM) if fields.reads_payload else request
@@ -146,7 +146,7 @@ def _columns(request: CommandRequest) -> tuple[str, ...] | None:
 
 
 def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> Options:
-    """Return the options of the run. Raises UsageError when an option of the command line is invalid."""
+    """Return the options of the run. Raises UsageError when a command-line option is invalid."""
     run_kinds = set(kinds)
     if request.format is None:
         run_kinds |= {"connection", "finding"}  # text introduces connections and shows findings where they occur
@@ -172,7 +172,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
 
 
 def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
-    """Return True when rows of frames are written unread, are made only after a subject is followed, or are not asked for."""
+    """Return True if rows of frames are written unread, are made only after a subject is followed, or are not requested."""
     others = {*kinds} - {FrameRow.kind}
     if FrameRow.kind not in kinds:
         return others <= BESIDE_COLUMNS - {MessageRow.kind} and request.subject is None and not request.hex
@@ -192,18 +192,18 @@ def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: 
 
 
 def _writes_columns(request: CommandRequest, kinds: tuple[str, ...]) -> bool:
-    """Return True when the output takes frames in columns, and nothing before it looks into them."""
+    """Return True if the output takes frames in columns and nothing reads them before."""
     looked_into = request.limit is not None or request.tail is not None or request.columns is not None
     return output_name(request, kinds) in COLUMN_OUTPUTS and not looked_into
 
 
 def _takes_frames_alone(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
-    """Return True when only frames are written, besides the lines of text about findings."""
+    """Return True if only frames are written, apart from lines of text about findings."""
     return request.fail_on == NEVER and kinds == (FrameRow.kind,) and _takes_columns(request, kinds, row_filter)
 
 
 def _takes_together(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
-    """Return True when the messages of an entry are written together: rows are neither read nor counted."""
+    """Return True if the messages of an entry are written together, because rows are neither read nor counted."""
     if row_filter is not None or request.limit is not None or request.tail is not None:
         return False
     name = output_name(request, kinds)
@@ -212,7 +212,7 @@ def _takes_together(request: CommandRequest, kinds: tuple[str, ...], row_filter:
 
 
 def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
-    """Return the columns of message rows that the output needs; None for all, as a filter may read any. The output refuses unknown ones."""
+    """Return the columns of message rows that the output needs; None: all, as a filter may read any. The output refuses unknown ones."""
     if request.format is None or request.columns is None or request.filter is not None:
         return None
     kinds = record_kinds(request.records)

@@ -19,10 +19,10 @@ _ELSEWHERE = {
     "-2": "-Y takes the filter, in one pass",
     "-E": "--format csv separates by commas; -q leaves out the heading",
 }
-"""Replacements of other options of tshark."""
+"""Replacements for other options of tshark."""
 
 _NEGATIVE = re.compile(r"-\d+")
-"""A number below zero, or tshark's -2."""
+"""A negative number, or tshark's -2."""
 
 _TIMES = {"a": "local", "ad": "local", "d": "delta", "dd": "delta", "e": "epoch", "r": "relative", "u": "utc", "ud": "utc"}
 _FORMATS = {"fields": None, "text": None, "json": "json", "ek": "ndjson"}
@@ -49,7 +49,7 @@ def from_tshark(arguments: Sequence[str]) -> list[str]:
                 known = _known(option, value, _FORMATS)
                 out += ["--format", known] if known else []
             case "-n":
-                pass  # no name is ever looked up
+                pass  # names are never resolved
             case _ if _NEGATIVE.fullmatch(option) and out and (out[-1] == "-j" or out[-1].startswith("--")):
                 out.append(option)  # a number for the preceding option, which checks its value
             case _ if option[:2] in _ELSEWHERE and not option.startswith("--"):

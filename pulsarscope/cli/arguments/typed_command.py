@@ -1,4 +1,4 @@
-"""A command whose errors about options are in plain English."""
+"""A command that reports errors about options in plain English."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TypedCommand(TyperCommand):
     """A command of the command line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments. Errors give the numbers that an option takes, and the equivalent of another program's option."""
+        """Parse the arguments. Errors state the range of an option's numbers, and the equivalent of another program's option."""
         self._refuse_equals_sign(args)
         try:
             parsed: list[str] = super().parse_args(ctx, args)
@@ -43,7 +43,7 @@ class TypedCommand(TyperCommand):
         return parsed
 
     def _refuse_equals_sign(self, args: list[str]) -> None:
-        """Raise UsageError for -o=FILE, which would write a file =FILE."""
+        """Raise UsageError for -o=FILE, which would write to a file named =FILE."""
         for before, argument in zip(["", *args], args, strict=False):
             if argument.startswith("-o=") and not before.startswith("-") and any("-o" in parameter.opts for parameter in self.params):
                 raise UsageError(f"-o takes its value without =: write -o {argument[3:]}")
@@ -59,13 +59,13 @@ class TypedCommand(TyperCommand):
 
 
 def in_plain_words(message: str, kind: Any) -> str:
-    """Return typer's message about a value, with the numbers that an option of this kind takes."""
+    """Return typer's message about a value, with the range of numbers that an option of this kind takes."""
     found = re.fullmatch(_REFUSED, message)
     return message if found is None else f"{found['value'].strip(chr(39))}: give {_number(kind)}."
 
 
 def _number(bounds: Any) -> str:
-    """Return the numbers that a range of typer allows, in words."""
+    """Return in words the numbers that a typer range allows."""
     kind = "a number" if "Float" in type(bounds).__name__ else "a whole number"
     if bounds.max is None:
         return f"{kind} from {bounds.min:g} on"

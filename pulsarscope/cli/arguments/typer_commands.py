@@ -51,7 +51,7 @@ ProfileOption = Annotated[
 
 
 def typer_command(function: Callable[[AnyRequest], int]) -> Callable[..., None]:
-    """Return `function` as typer needs it: a parameter for each option of its request, and an exit with the code that it returns."""
+    """Adapt `function` to typer: it gets a parameter for each option of its request, and exits with its return value as the code."""
     request_class = get_type_hints(function)["request"]
 
     @wraps(function)
@@ -76,7 +76,7 @@ def typer_command(function: Callable[[AnyRequest], int]) -> Callable[..., None]:
 
 
 def _parameters(options: type[msgspec.Struct]) -> Iterator[Parameter]:
-    """Yield a keyword parameter for each option that a class declares, and for those of the groups of options in it."""
+    """Yield a keyword parameter for each option that a class or one of its groups of options declares."""
     for field, declaration in _in_order(options):
         if declaration is not None:
             yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=_default(field), annotation=_for_typer(field.type))
@@ -92,7 +92,7 @@ def _struct_of(options: type[Any], values: Mapping[str, Any]) -> Any:
 
 
 def _in_order(options: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo, Declaration | None]]:
-    """Return the options of a class as `fields_of` does: its own ones, and after them those of its bases below `CommandRequest`."""
+    """Return the options of a class like `fields_of`: first its own, then those of its bases below `CommandRequest`."""
     classes = takewhile(lambda declaring: declaring not in (CommandRequest, msgspec.Struct), options.__mro__)
     known = {field.name: (field, declaration) for field, declaration in fields_of(options)}
     return [known[name] for name in dict.fromkeys(chain.from_iterable(map(get_annotations, classes))) if name in known]

@@ -1,1 +1,1 @@
-"""The commands, a module each: its options, and a function of its name."""
+"""The commands, one module each: its options, and a function with the name of the command."""

@@ -73,14 +73,14 @@ def require_screen() -> None:
 
 
 def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
-    """Return the application, which keeps frames in a file. Raises UsageError or CaptureError."""
+    """Return the application, which keeps frames in the file `kept`. Raises UsageError or CaptureError."""
     from pulsarscope.browse.browsed_capture import Browsed
     from pulsarscope.browse.frame_store import FrameStore
     from pulsarscope.browse.indexed_frames import IndexedFrames
     from pulsarscope.cli.commands.fields import catalogue
     from pulsarscope.filter import Filter
 
-    filter_of(request, (FrameRow.kind,))  # a wrong one is an error of the command line
+    filter_of(request, (FrameRow.kind,))  # an invalid filter is an error of the command line
     options = msgspec.structs.replace(
         engine_options(request.reading),
         records=frozenset({FrameRow.kind, ConnectionRow.kind, FindingRow.kind}),
@@ -93,7 +93,7 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
     def damaged(text: str) -> None:
         browsed.fail(text)
 
-    known = cache(catalogue)  # made on use, so that a second opening does not wait for it
+    known = cache(catalogue)  # made on use: opening a capture a second time does not wait for it
     browsed = Browsed(
         run,
         options,

@@ -51,7 +51,7 @@ class CompareRequest(ReportRequest, frozen=True, kw_only=True):
 def compare(request: CompareRequest) -> int:
     """Compare two captures, before and after.
 
-    Latencies, rates, errors and findings, topics and producers that appeared or vanished; the largest change comes first.
+    Latencies, rates, errors and findings, topics and producers that appeared or disappeared; the largest change comes first.
     -o NAME.html writes a page.
     """
     if request.format is None and (request.out or "").endswith(HTML):
@@ -69,7 +69,7 @@ def compare(request: CompareRequest) -> int:
         compared, damaged = [], False
         while runs:
             run = runs.pop(0)
-            gc.collect()  # the one before and its engine know each other
+            gc.collect()  # the previous run and its engine refer to each other
             compared.append(_read(run, request, engine_options))
             damaged = damaged or run.damaged
         comparison = Comparison(*compared)

@@ -27,7 +27,7 @@ TEXT_WIDTH = 100
 """Cells of a line of values."""
 
 BESIDE_MIN = 40
-"""Cells of a meaning beside the type of its field."""
+"""Least cells for a meaning beside the type of its field."""
 
 BELOW = " " * 6
 """Indent of a meaning below the name of its field."""
@@ -90,7 +90,7 @@ def _list(entries: Sequence[FieldEntry], width: int | None) -> str:
 
 
 def _lines(entry: FieldEntry, more: Sequence[str], width: int | None) -> list[str]:
-    """Return a field with its meaning, beside its type or, in a narrow terminal, below its name, and more below that."""
+    """Return a field with its meaning, beside its type or (in a narrow terminal) below its name, and `more` below that."""
     head = f"  {entry.name:<{NAME_WIDTH}}  {entry.type:<{TYPE_WIDTH}}  "
     beside = width is None or width - len(head) >= BESIDE_MIN
     space = len(head) if beside else len(BELOW)

@@ -20,7 +20,7 @@ from pulsarscope.model.text import escape, hint_for
 from pulsarscope.output.render.style import encoded, is_terminal, text_encoding, wants_color
 
 FOLDERS = (Path(__file__).parents[2] / "help", Path(__file__).parents[3] / "docs")
-"""Pages inside the wheel, and those of a clone."""
+"""Folder of the pages in the wheel, and in a clone."""
 
 TOPICS = (
     "tutorial",
@@ -45,7 +45,7 @@ TOPICS = (
 """Pages for users, in reading order."""
 
 WIDTH_MAX = 110
-"""Widest line of a page in a terminal: longer ones are hard to read."""
+"""Widest line of a page in a terminal: longer lines are hard to read."""
 
 
 class HelpRequest(CommandRequest, frozen=True, kw_only=True):

@@ -77,7 +77,7 @@ def _index(request: IndexRequest, output: CommandOutput) -> int:
 
 
 def place_of(identity: Identity | None, *, beside: bool, into: str | None = None) -> Path:
-    """Return the path of an index of captures. Raises UsageError when it cannot be there."""
+    """Return the path for an index of captures. Raises UsageError when no index can be there."""
     from pathlib import Path
 
     from pulsarscope.index.identity import cache_folder, places_of

@@ -66,7 +66,7 @@ def live(request: LiveRequest) -> int:
 
 
 def _live(request: LiveRequest) -> int:
-    """Capture, and show or save what comes; return the exit code."""
+    """Capture, show or save the traffic, and return the exit code."""
     if request.capture_only:
         return capture_only(request)
     if request.top or request.browse:
@@ -105,7 +105,7 @@ def capture_and_decode(request: LiveRequest) -> int:
         encoding = encoding_of(request, kinds, name)
         followed = msgspec.structs.replace(request.reading, tls_keylog=None)  # the feed reads them while they grow
         shown = run_options(msgspec.structs.replace(request, reading=followed), kinds, row_filter)
-        shown = msgspec.structs.replace(shown, live=True, together=shown.together and name == FOLDER_OUTPUT)  # watches look into rows
+        shown = msgspec.structs.replace(shown, live=True, together=shown.together and name == FOLDER_OUTPUT)  # watches read rows
         options = shown
         watches = request.until is not None or trigger is not None or request.metrics is not None
         if watches:
@@ -259,7 +259,7 @@ def _top(capture: LiveCapture, request: LiveRequest) -> Top:
 def _screen(top: Top, request: LiveRequest) -> Screen:
     from pulsarscope.cli.screen import Screen
 
-    # q acts like Ctrl-C: the first stops the capture, the next ends the decoding of what waits.
+    # q acts like Ctrl-C: the first stops the capture, the next ends the decoding of waiting packets.
     return Screen(top, partial(os.kill, os.getpid(), signal.SIGINT), keyboard=request.interface != STANDARD_INPUT)
 
 

@@ -25,19 +25,19 @@ ROWS_MAX = 200
 """Rows of an answer."""
 
 TEXT_MAX = 500
-"""Characters of a text in an answer: names on the wire may have megabytes."""
+"""Characters of a text in an answer: a name on the wire may have megabytes."""
 
 ANSWER_MAX_BYTES = 100_000
 """Size of an answer, some 30,000 tokens."""
 
 FILES_MAX = 1_000
-"""Captures that are listed."""
+"""Most captures in a list."""
 
 HIDDEN = frozenset({"payload", "value"})
 """Columns with the contents of messages."""
 
 SUFFIXES = (".pcap", ".pcapng", ".cap")
-"""Suffixes of the names of captures, also before that of a compressed file."""
+"""Suffixes of capture names, possibly followed by the suffix of a compressed file."""
 
 INSTRUCTIONS = (
     "Reads packet captures of Apache Pulsar traffic. Begin with diagnose: it gives a verdict, what could not be judged, and findings with "
@@ -84,7 +84,7 @@ class ServedCaptures:
                 raise UsageError(f"{escape(str(folder))} is not a folder")
 
     def tools(self) -> list[Callable[..., dict[str, Any]]]:
-        """Return the tools, which return errors as answers."""
+        """Return the tools. They return errors as answers."""
         return [_answering(tool) for tool in (self.list_captures, self.diagnose, self.stats, self.decode, self.follow, self.explain)]
 
     def list_captures(self) -> Any:
@@ -138,8 +138,8 @@ class ServedCaptures:
         return pulsarscope.open(*paths)
 
     def _serves(self, path: Path) -> bool:
-        """Return True for a file in the folders, after links are followed."""
-        with suppress(OSError, ValueError):  # a name that no file can have
+        """Return True for a file in the folders, with links resolved."""
+        with suppress(OSError, ValueError):  # an impossible file name
             return path.is_file() and any(path.resolve().is_relative_to(folder) for folder in self._folders)
         return False
 
@@ -165,7 +165,7 @@ def _answering(tool: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
 
 
 def bounded(data: Any) -> dict[str, Any]:
-    """Return an answer with its texts clipped and escaped, and the longest lists shortened until it is small enough."""
+    """Return an answer with texts clipped and escaped, and with the longest lists shortened until it is small enough."""
     clipped = _clipped(msgspec.to_builtins(data))
     shortened = 0
     while len(msgspec.json.encode(clipped)) > ANSWER_MAX_BYTES:

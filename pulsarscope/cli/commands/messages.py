@@ -54,8 +54,8 @@ class MessagesRequest(RowsRequest, frozen=True, kw_only=True):
 def messages(request: MessagesRequest) -> int:
     """Show the messages that applications sent and received.
 
-    Batches are opened, chunks are joined, produced messages have the ids of their receipts. Of a path through a proxy with both legs in
-    the capture, those of the client's leg.
+    Batches are opened, chunks are joined, and produced messages have the ids of their receipts. If both legs of a path through a proxy are
+    in the capture, the messages of the client's leg are shown.
     """
     if request.export is None:
         return run_command(request)

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from pulsarscope.spark.jobs.job import Summary
 
 SPLIT_BYTES = 1 << 30
-"""Default size of portions. Smaller files, such as those of rings, keep the tasks of a cluster busy without being split."""
+"""Default size of portions. Smaller files, such as ring files, keep the tasks of a cluster busy without being split."""
 
 SPLIT_LEAST_BYTES = 64 << 10
-"""Smallest size of portions: the driver keeps some hundred bytes for each."""
+"""Smallest size of portions: the driver keeps a few hundred bytes for each."""
 
 
 def pipeline(request: PipelineRequest) -> int:
@@ -58,7 +58,7 @@ def pipeline(request: PipelineRequest) -> int:
 
 
 def check_requirements(spark_options: SparkOptions) -> int:
-    """Write a line for each requirement, met or missing, and return the exit code."""
+    """Write a line for each requirement, met or not, and return the exit code."""
     from pulsarscope.spark.sessions.requirements import checks
 
     ready = True
@@ -144,7 +144,7 @@ def run_job(spark: SparkSession, request: PipelineRequest, options: Options, sho
 
 
 def _split_bytes(size_text: str | None) -> int | None:
-    """Return the size of portions; None: files are not split. Raises UsageError when the value is invalid or too small."""
+    """Return the size of portions (None: files are not split). Raises UsageError when the value is invalid or too small."""
     if size_text is None:
         return SPLIT_BYTES
     if size_text == "off":

@@ -18,7 +18,7 @@ from pulsarscope.output.export.sections import report_bytes
 OTHER, NOTES = "other", "notes"
 
 Sections = dict[str, tuple[str, list[dict[str, Any]]]]
-"""Heading and records of each section, by its name."""
+"""Heading and records of each section, by name."""
 
 
 class RegistryRequest(CommandRequest, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.protocols import make_dissectors
 
 TABLE_ROWS = 300
-"""Rows of each table by default: twenty tables of 100 kB are much less than a page may take."""
+"""Rows of each table by default: twenty tables of 100 kB are well below the size limit of a page."""
 
 AnonymizeOption = Annotated[
     bool, option("--anonymize", help="Show pseudonyms instead of addresses, topics and names of clients, different in each report.")

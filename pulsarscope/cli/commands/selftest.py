@@ -20,10 +20,10 @@ from pulsarscope.model.platform import install_command, load_native
 from pulsarscope.model.records import ALL
 
 EXPECTED = Path(__file__).parents[1] / "selftest.json"
-"""Counts and digest of the rows by capture; docs/make_selftest.py writes it."""
+"""File with counts and digest of the rows by capture; docs/make_selftest.py writes it."""
 
 FOLDERS = (Path(__file__).parents[2] / "captures", Path(__file__).parents[3] / "captures")
-"""Captures inside the wheel, and those of a clone."""
+"""Folder of the captures in the wheel, and in a clone."""
 
 KINDS = (*ALL, "journey")
 
@@ -41,7 +41,7 @@ EXTRAS = {
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """The rows of a capture."""
+    """The expected rows of a capture."""
 
     rows: dict[str, int]
     """Number of rows by kind."""

@@ -52,7 +52,7 @@ LINES_TOGETHER = 10_000
 class SqlRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `sql`."""
 
-    files: Annotated[list[str], CAPTURES] = msgspec.field(default_factory=list)  # the query may be missing: it takes the last argument
+    files: Annotated[list[str], CAPTURES] = msgspec.field(default_factory=list)  # empty if the query, which comes last, is missing
     query: Annotated[str, argument(metavar="QUERY", help="A query in the SQL of DuckDB.", show_default=False)]
     format: ListFormatOption = None
     out: OutOption = None
@@ -85,7 +85,7 @@ def _run_query(request: SqlRequest, output: CommandOutput) -> int:
         kinds = database.tables_of(request.query)
         options = msgspec.structs.replace(
             engine_options(request.reading),
-            records=kinds | {FindingRow.kind},  # of damage
+            records=kinds | {FindingRow.kind},  # findings about damage
             show_secrets=request.show_secrets,
             payloads=not kinds.isdisjoint({MessageRow.kind, FindingRow.kind}),
             payload=request.payload,

@@ -148,7 +148,7 @@ def _draw(request: StatsRequest, statistics: Statistics, paths: Sequence[str]) -
 
 
 def _sections(by: str | None, tables: tuple[str, ...], *, with_intervals: bool) -> tuple[str, ...]:
-    """Return the sections that --by names, built-in ones and those of protocols; by default all built-in ones.
+    """Return the sections named by --by, built-in or of protocols; by default, all built-in ones.
 
     Raises UsageError for others.
     """

@@ -46,9 +46,9 @@ class WiresharkRequest(CommandRequest, frozen=True, kw_only=True):
 def wireshark(request: WiresharkRequest) -> int:
     """Set up Wireshark: a Pulsar dissector and live capture.
 
-    The dissector, in Lua, shows all commands and fields, entry metadata, batches and checksums; it knows Pulsar by its content, inside TLS,
-    too. The interface "Apache Pulsar" captures as `live` does, with names of frames and findings as packet comments. Without options, tells
-    what is installed, and where.
+    The dissector, in Lua, shows all commands and fields, entry metadata, batches and checksums; it recognises Pulsar by its content, also
+    inside TLS. The interface "Apache Pulsar" captures as `live` does, with names of frames and findings as packet comments. Without
+    options, shows what is installed, and where.
     """
     if request.install + request.remove + request.lua > 1:
         raise UsageError("give one of --install, --remove and --lua")
@@ -98,7 +98,7 @@ def _user(environment: Mapping[str, str]) -> tuple[str | None, Path]:
     """Return the name of the user who called sudo (None without sudo), and the home of the user concerned."""
     name = environment.get("SUDO_USER") if getattr(os, "geteuid", lambda: 1)() == 0 else None
     if name and name != "root":
-        with suppress(RuntimeError):  # a name that this system does not know
+        with suppress(RuntimeError):  # a user that this system does not know
             return name, Path(f"~{name}").expanduser()
     return None, Path.home()
 
@@ -135,7 +135,7 @@ def extcap_script(python: str, *, windows: bool) -> str:
 
 
 def _groups(user: str) -> list[int]:
-    """Return the groups of a user, the first one first."""
+    """Return the groups of a user, the primary group first."""
     import pwd  # not on Windows, which has no sudo
 
     first = pwd.getpwnam(user).pw_gid
@@ -144,7 +144,7 @@ def _groups(user: str) -> list[int]:
 
 @contextmanager
 def _acting_as(user: str | None) -> Iterator[None]:
-    """Take the permissions of a user: root would write through any link in the user's folder."""
+    """Take on the permissions of a user: root would write through any link in the user's folder."""
     if user is None:
         yield
         return
