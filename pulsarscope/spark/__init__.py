@@ -1,9 +1,9 @@
-"""Captures on Spark: a data source of decoded records, or of packets, which are decoded into a data frame for each kind.
+"""Captures on Spark: a data source of decoded records, or of packets that are decoded into one data frame for each kind.
 
 pulsarscope.spark.register(spark)
 spark.read.format("pulsarscope").option("records", "frame").load("/captures/monday").groupBy("command").count().show()
 
-One pass makes all kinds from packets:
+From packets, one pass makes all kinds:
 
 packets = spark.read.format("pulsarscope").load("/captures/monday")
 records = pulsarscope.spark.decode(packets)
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format `pulsarscope` of `spark.read` and of tables in a session, with the settings that it and decoding need."""
+    """Register the format `pulsarscope` for `spark.read` and for tables in a session, with the settings that it and decoding need."""
     from pulsarscope.spark.data_source.source import CaptureDataSource  # noqa: PLC0415 - as above
     from pulsarscope.spark.sessions.spark_session import OF_SESSIONS, SETTINGS  # noqa: PLC0415 - pyspark is an extra
 
@@ -53,14 +53,15 @@ def decode(
 ) -> Records:
     """Decode packets into a data frame for each kind of record.
 
-    One pass decodes all kinds; its result stays on disk until `unpersist` of the returned object. The packets are read once before, for
-    findings about files and for TLS secrets in them: these rows have no flow, and a selection of packets must keep them.
+    One pass decodes all kinds; its result stays on disk until `unpersist` of the returned object is called. An earlier pass over the
+    packets collects findings about files, and TLS secrets in them. The rows of these have no flow, and a selection of packets must keep
+    them.
 
     Args:
         packets: rows of the format `pulsarscope`.
         kinds: kinds of records; all by default.
-        partitions: number of tasks that decode; Spark's number of shuffle partitions by default.
-        show_secrets: as in `pulsarscope.open`, like all options below. The files that they name are read at once.
+        partitions: number of decoding tasks; by default, Spark's number of shuffle partitions.
+        show_secrets: as in `pulsarscope.open`, like all options below. Files that they name are read at once.
         payload: form of the payload of messages.
         ports: server ports to decode as Pulsar.
         decode_as: names of protocols by server port.
@@ -89,9 +90,9 @@ def decode(
 
 
 def reads(**options: object) -> dict[str, int]:
-    """Return how many captures and bytes there are, and how many a read with these options of `spark.read.options` would read.
+    """Return how many captures and bytes there are, and how many of them `spark.read` with these options would read.
 
-    It looks at the captures from this machine, and decodes nothing. For an index, it counts the bytes of the frames that the option
+    It examines the captures from this machine, and decodes nothing. For an index, it counts the bytes of the frames that the option
     `filter` passes; filters of SQL are not known here. Raises UsageError or CaptureError as the read does.
     """
     from pulsarscope.spark.data_source.indexed_source import IndexedRecordReader, usable_index  # noqa: PLC0415 - as above

@@ -1,1 +1,1 @@
-"""State of a stream between its batches."""
+"""The state of a stream between its batches."""

@@ -1,4 +1,4 @@
-"""State of a stream in a folder: the captures that it reads, and its progress.
+"""The state of a stream in a folder: the captures that it reads, and its progress.
 
 ```
 run.json                   options of the command or query, and the version that made it
@@ -39,32 +39,32 @@ from pulsarscope.spark.files.table_files import UNFINISHED, Names, locate, locke
 _FOLDERS = ("list", "commits", "facts", "states")
 
 _OF_A_BATCH = re.compile(rf"(?:{UNFINISHED}(?:[0-9a-f]{{32}}-)?)?\d{{6,}}(?:\.json|-.+)")
-"""Name of a commit, or of facts, finished or not. File systems keep files of their own beside them."""
+"""Name of a commit, or of facts, finished or not. File systems may keep other files beside them."""
 
 
 class LandedCapture(msgspec.Struct, frozen=True):
-    """Finished capture in the list of a stream, or an entry that closes all connections (`closing`)."""
+    """A finished capture in the list of a stream, or an entry that closes all connections (`closing`)."""
 
     position: int
-    """Position in the list: `file` of its rows."""
+    """Position in the list, which is the `file` of its rows."""
     path: str
     source: str | None
     size: int
     """Size in bytes when it was listed."""
     modified: int
-    """Time of its latest change when it was listed, nanoseconds since the epoch."""
+    """Time of its latest change when it was listed, in nanoseconds since the epoch."""
     first_time: int | None
-    """Time of its first packet; None without packets."""
+    """Time of its first packet; None if it has no packets."""
     content: str | None = None
-    """Hash of its size and both ends (`remote_files.content_mark`), whatever its name."""
+    """Hash of its size and both ends (`remote_files.content_mark`), which does not depend on its name."""
 
     @property
     def closes(self) -> bool:
-        """True when all connections end here, and this is no capture."""
+        """True for an entry that closes all connections and is not a capture."""
         return not self.path
 
     def is_unchanged(self) -> bool:
-        """Return True when the file is as it was when it was listed."""
+        """Return True if the file has not changed since it was listed."""
         try:
             return size_and_change(self.path) == (self.size, self.modified)
         except OSError:
@@ -72,7 +72,7 @@ class LandedCapture(msgspec.Struct, frozen=True):
 
 
 def closing(position: int) -> LandedCapture:
-    """Return the entry of a list that closes all connections."""
+    """Return a list entry that closes all connections."""
     return LandedCapture(position, "", None, 0, 0, None)
 
 
@@ -82,30 +82,30 @@ class Commit(msgspec.Struct, frozen=True):
     batch: int = -1
     """Number of the batch."""
     files: int = 0
-    """Number of entries of the list that are decoded."""
+    """Number of list entries that are decoded."""
     facts: WaitingFacts | None = None
-    """Files with the facts that wait; None: there are none."""
+    """Files with the waiting facts; None if there are none."""
     names: Names = []
-    """Files that the batch wrote."""
+    """Files written by the batch."""
 
 
 class Checkpoint:
-    """Folder of one stream, for one process at a time (`lock`)."""
+    """The folder of one stream, for one process at a time (`lock`)."""
 
     def __init__(self, path: str) -> None:
-        """Open the folder at an absolute path or a URI. Raises OutputError when no file system is known for the URI."""
+        """Open the folder at an absolute path or a URI. Raises OutputError when the URI has no known file system."""
         self.path = path
         self._system, self._root = locate(self.path)
         self._is_local = isinstance(self._system, LocalFileSystem)
-        # Spark reads a plain path in the file system of the cluster.
+        # Spark would look for a plain path in the file system of the cluster.
         self.query_folder = f"{path}/query" if "://" in path else f"file://{path}/query"
         """URI of the folder for the state of Spark's query."""
 
     def resumes(self, options: Mapping[str, Any]) -> bool:
-        """Return False when it is new, True when a run of this version with these options made it.
+        """Return False if the folder is new, True if a run of this version with these options made it.
 
         Raises:
-            UsageError: another run or version made it, the folder has other contents, or others can write it.
+            UsageError: another run or version made the folder, it has other contents, or others can write to it.
         """
         self._refuse_written_by_others()
         if (before := self._read("run.json", dict[str, Any])) is None:
@@ -122,7 +122,7 @@ class Checkpoint:
         return True
 
     def _refuse_written_by_others(self) -> None:
-        """Raise UsageError when others can write what is unpickled here: that would run their code."""
+        """Raise UsageError when others can write the data that is unpickled here: unpickling would run their code."""
         for folder in ("", *_FOLDERS) if self._is_local else ():
             with suppress(FileNotFoundError):
                 status = Path(self._root, folder).stat()
@@ -132,7 +132,7 @@ class Checkpoint:
 
     @contextmanager
     def lock(self, options: Mapping[str, Any] | None = None) -> Iterator[None]:
-        """Lock the folder, where files can be locked; it is created for a run with these options, if they are given.
+        """Lock the folder, if its file system has locks. Create it for a run with these options, if they are given.
 
         Raises UsageError when another process of this machine has locked it.
         """
@@ -149,12 +149,12 @@ class Checkpoint:
         with write_errors(self.path):
             for folder in ("", *_FOLDERS):
                 self._system.create_dir(f"{self._root}/{folder}")
-                if self._is_local:  # it holds secrets and payload
+                if self._is_local:  # it holds secrets and payloads
                     Path(self._root, folder).chmod(0o700)
         self._write("run.json", {"version": _version(), **options})
 
     def last_commit(self) -> Commit:
-        """Return the last commit, and remove the remains of others."""
+        """Return the last commit, and remove the remains of other commits."""
         names = [name for name in self._names("commits") if _OF_A_BATCH.fullmatch(name)]
         last = Commit() if not names else self._read(f"commits/{names[-1]}", Commit) or Commit()
         self._keep_only(last)
@@ -169,18 +169,18 @@ class Checkpoint:
                     self._remove(f"{folder}/{name}")
 
     def commit(self, done: Commit) -> None:
-        """Commit a batch, and remove what it replaces."""
+        """Commit a batch, and remove the data that it replaces."""
         self._write(f"commits/{_number(done.batch)}.json", done)
         self._keep_only(done)
 
     def shares(self, default: int) -> int:
-        """Return the number of tasks of a batch: the default at first, and then always the same."""
+        """Return the number of tasks of a batch: the default for a new stream, then always the same number."""
         if (count := self._read("shares.json", int)) is None:
             self._write("shares.json", count := default)
         return int(count)
 
     def captures(self, first: int = 0) -> list[LandedCapture]:
-        """Return the list from the position of an entry at which it was appended to."""
+        """Return the part of the list from a position on, at which an earlier `append` started."""
         captures: list[LandedCapture] = []
         while more := self._read(f"list/{first + len(captures):09}.json", list[LandedCapture]):
             captures += more
@@ -191,12 +191,12 @@ class Checkpoint:
         self._write(f"list/{landed[0].position:09}.json", landed)
 
     def read_state(self, name: str, kind: Any) -> Any:
-        """Return the state of a share; None when there is none. Raises UsageError when others can write what is unpickled then."""
+        """Return the state of a share; None if there is none. Raises UsageError when others can write the state, which is unpickled."""
         self._refuse_written_by_others()
         return self._read(f"states/{name}", kind, msgspec.msgpack.decode)
 
     def write_state(self, name: str, state: Any) -> None:
-        """Store the state of a share; several attempts at the same time store the same."""
+        """Store the state of a share. Several attempts at the same time store the same state."""
         self._write(f"states/{name}", state, msgspec.msgpack.encode, f"{uuid4().hex}-")
 
     def state_names(self) -> list[str]:
@@ -204,19 +204,19 @@ class Checkpoint:
         return self._names("states")
 
     def remove_states(self, is_old: Callable[[str], bool]) -> None:
-        """Remove the states with names of some kind, unfinished ones among them."""
+        """Remove the states whose names `is_old` accepts, including unfinished ones."""
         for name in self._names("states", unfinished=True):
             if is_old(name):
                 self._remove(f"states/{name}")
 
     def remove_facts(self, kept: Collection[str], last: int) -> None:
-        """Remove the facts of the batches up to one, but for the files that still wait, and unfinished ones."""
+        """Remove the facts of the batches up to `last`, except for files that still wait. Also remove unfinished files."""
         for name in self._names("facts", unfinished=True):
             if _OF_A_BATCH.fullmatch(name) is not None and name not in kept and (name.startswith(UNFINISHED) or batch_of(name) <= last):
                 self._remove(f"facts/{name}")
 
     def _read(self, name: str, kind: Any, decode: Callable[..., Any] = msgspec.json.decode) -> Any:
-        """Return the contents of a file; None without the file."""
+        """Return the contents of a file; None if there is no file."""
         try:
             with self._system.open_input_stream(f"{self._root}/{name}") as stream:
                 return decode(stream.read(), type=kind)
@@ -246,7 +246,7 @@ class Checkpoint:
             sync(self._system, folder)
 
     def opened(self, name: str) -> Any:
-        """Return a file, which can be read at any place. Raises OSError."""
+        """Return an open file with random access. Raises OSError."""
         return self._system.open_input_file(f"{self._root}/{name}")
 
     def _names(self, folder: str, *, unfinished: bool = False) -> list[str]:
@@ -259,7 +259,7 @@ class Checkpoint:
 
 
 def _version() -> str:
-    """Return the version of the package with the mark of its modules."""
+    """Return the version of the package, with the mark of its modules."""
     return f"{__version__} ({modules_mark()})"
 
 

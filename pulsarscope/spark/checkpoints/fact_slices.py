@@ -1,8 +1,9 @@
-"""Files of the facts that wait in the checkpoint of a stream (`waiting_facts`), and the evaluation of slices of these.
+"""Files of the facts that wait in the checkpoint of a stream (`waiting_facts`), and the evaluation of slices of these facts.
 
-Facts of keys to which later batches may add stay packed, and most of them are not looked at.
+Facts of keys to which later batches may add stay packed, and most of them are not examined.
 
-A file has parts, each a few rows of a slice as an Arrow record batch, and ends with their places and the length of these.
+A file has parts, each with some rows of a slice as an Arrow record batch. It ends with the places of the parts and the length of these
+places.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from pulsarscope.spark.rows.record_batch import to_record_batch
 from pulsarscope.spark.rows.shuffle_batches import ONE_THREAD
 
 PART_ROWS = 20_000
-"""Number of rows that an evaluation leaves together."""
+"""Number of rows that an evaluation processes together."""
 
 PART_BYTES = 16 << 20
 """Memory of the facts that a task writes together."""
 
 NEVER = 1 << 62
-"""Behind all times."""
+"""A time after all others."""
 
 TAIL_BYTES = 16 << 10
-"""Bytes at the end of a file that are read at first: they have the places of its parts, unless these are very many."""
+"""Bytes at the end of a file that are read first: they have the places of its parts, unless there are very many parts."""
 
 _ROW: Any = [
     ("subject", pa.string()),
@@ -53,8 +54,8 @@ _ROW: Any = [
 ]
 
 SCHEMA = pa.schema(_ROW)
-"""A row for facts of a key that stand together: their rule and key in two lines, the first and the last of their times, and whether one of
-them can bring a finding."""
+"""A row for adjacent facts of a key: their rule and key in two lines, the first and the last of their times, and whether one of them can
+lead to a finding."""
 
 _NO_ROWS = to_record_batch([("", 0, 0, 0, False, b"")], SCHEMA).slice(0, 0)
 
@@ -63,7 +64,7 @@ _Places = dict[int, list[tuple[int, int]]]
 
 
 class FactWriter:
-    """Writer of a file of facts."""
+    """A writer of a file of facts."""
 
     def __init__(self, stream: Any, name: str, rules: Facts) -> None:
         self._stream = stream
@@ -76,7 +77,7 @@ class FactWriter:
         """Time of the first fact, and all facts, by rule and key."""
         self._anchors: list[tuple[Any, ...]] = []
         self.count = 0
-        """Number of facts that were added."""
+        """Number of added facts."""
 
     def add(self, rule: str, key: str, fact: Fact) -> None:
         """Add a fact."""
@@ -84,7 +85,7 @@ class FactWriter:
         self._add(rule, key, packed, time, time, deciding)
 
     def add_again(self, rule: str, key: str, fact: Fact) -> None:
-        """Add a fact that was evaluated, or that stands for several which were dropped, because more may follow."""
+        """Add a fact that was evaluated, or that stands for several dropped facts, because more facts of its key may follow."""
         self._add(rule, key, pack(fact), fact.where.time, end_of(fact), 1)
 
     def _add(self, rule: str, key: str, packed: bytes, first: int, last: int, deciding: int) -> None:
@@ -114,7 +115,7 @@ class FactWriter:
             row = f"{rule}\n{key}", first, facts.time, facts.count, facts.deciding > 0, bytes(facts.packs)
             of_slices.setdefault(crc32(key.encode("utf-8", "surrogatepass"), start) % SLICES, []).append(row)
         if of_slices:
-            rows = to_record_batch([*chain.from_iterable(of_slices.values())], SCHEMA)  # all at once: each array takes time
+            rows = to_record_batch([*chain.from_iterable(of_slices.values())], SCHEMA)  # all slices at once: making each array takes time
             ends = [*accumulate(map(len, of_slices.values()))]
             places = pairwise([0, *ends])
             self._put((number, rows.slice(start, end - start)) for number, (start, end) in zip(of_slices, places, strict=True))
@@ -127,7 +128,7 @@ class FactWriter:
     def _put(self, parts: Iterable[tuple[int, pa.RecordBatch]]) -> None:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, SCHEMA, options=ONE_THREAD) as writer:
-            writer.write_batch(_NO_ROWS)  # behind the schema, which readers know
+            writer.write_batch(_NO_ROWS)  # writes the schema, which readers already know
             for number, rows in parts:
                 start = sink.tell()
                 writer.write_batch(rows)
@@ -137,7 +138,7 @@ class FactWriter:
         self._offset += len(data)
 
     def close(self) -> None:
-        """Write what is left, and the places of all parts."""
+        """Write the remaining facts, and the places of all parts."""
         self._flush()
         places = msgspec.msgpack.encode(self._places)
         self._write(places + len(places).to_bytes(8, "little"))
@@ -149,7 +150,7 @@ class FactWriter:
 
 @contextmanager
 def written(checkpoint: Checkpoint, name: str, rules: Facts) -> Iterator[FactWriter]:
-    """Yield the writer of a file, which appears complete; several attempts at the same time write the same."""
+    """Yield the writer of a file, which appears complete. Several attempts at the same time write the same file."""
     with checkpoint.writing(f"facts/{name}", f"{uuid4().hex}-") as stream:
         writer = FactWriter(stream, f"{checkpoint.path}/facts/{name}", rules)
         yield writer
@@ -157,7 +158,7 @@ def written(checkpoint: Checkpoint, name: str, rules: Facts) -> Iterator[FactWri
 
 
 def read_slice(checkpoint: Checkpoint, names: Sequence[str], number: int) -> pa.Table:
-    """Return the rows of a slice in files, in their order."""
+    """Return the rows of a slice from files, in the order of the files."""
     parts = [part for name in names for part in _parts(checkpoint, name, number)]
     return pa.concat_tables(parts) if parts else SCHEMA.empty_table()
 
@@ -174,7 +175,7 @@ def _parts(checkpoint: Checkpoint, name: str, number: int) -> Iterator[pa.Table]
 
 
 def facts_of(rows: pa.Table) -> Iterator[RuleFact]:
-    """Yield the facts of rows, those of each key in the order of their places if the rows of a key stand together."""
+    """Yield the facts of rows. If the rows of a key are adjacent, the facts of the key are in the order of their places."""
     names = "subject", "count", "facts"
     each = (zip(*(batch.column(name).to_pylist() for name in names), strict=True) for batch in rows.to_batches(max_chunksize=1_000))
     for subject, of_key in groupby((row for batch in each for row in batch), itemgetter(0)):
@@ -186,16 +187,16 @@ def facts_of(rows: pa.Table) -> Iterator[RuleFact]:
 def evaluated(
     slices: Iterable[tuple[int, pa.Table]], writer: FactWriter, options: Options, newest: int | None, joined: Iterable[RuleFact]
 ) -> Iterator[FindingRow | JourneyRow]:
-    """Yield the findings and journeys of slices; `writer` takes the facts to which a stream may add, and None as `newest` ends it.
+    """Yield the findings and journeys of slices.
 
-    `joined` are facts about the legs of paths.
+    `writer` takes the facts to which the stream may still add; a `newest` of None ends the stream. `joined`: facts about the legs of paths.
     """
     facts = (fact for number, rows in slices for fact in _examined(number, rows, writer, newest))
     yield from evaluate(of_paths(facts, joined), options, newest, writer.add_again)
 
 
 def _examined(number: int, rows: pa.Table, writer: FactWriter, newest: int | None) -> Iterator[RuleFact]:
-    """Yield the facts of a slice that are to be evaluated; hand others to the writer, but not those of keys that bring no finding."""
+    """Yield the facts of a slice to evaluate. Pass waiting facts to the writer, and drop facts of keys that lead to no finding."""
     if rows.num_rows == 0:
         return
     waiting, examined = _divided(rows.drop_columns("facts"), writer.rules, newest)
@@ -208,7 +209,7 @@ def _examined(number: int, rows: pa.Table, writer: FactWriter, newest: int | Non
 
 
 def _divided(rows: pa.Table, rules: Facts, newest: int | None) -> tuple[pa.Array[Any], pa.Array[Any]]:
-    """Return the subjects to whose facts a stream may add, all of them, and those to be evaluated."""
+    """Return the subjects that wait, because the stream may add to all of their facts, and the subjects to evaluate."""
     of_keys = [("first", "min"), ("last", "max"), ("count", "sum"), ("deciding", "any")]
     keys: Any = rows.group_by("subject", use_threads=False).aggregate(of_keys)  # type: ignore[arg-type]
     names: Any = pc.list_element(pc.split_pattern(keys["subject"], "\n", max_splits=1), 0)

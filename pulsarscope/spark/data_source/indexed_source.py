@@ -1,4 +1,4 @@
-"""Reader of records from the parts of an index that the filters may pass, without reading the captures."""
+"""A reader of records from the parts of an index that filters may pass, without reading the captures."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from pulsarscope.spark.data_source.record_source import FilteredRecordReader, Re
 from pulsarscope.spark.data_source.source_options import SourceOptions
 
 SERVED = (FrameRow.kind, ConnectionRow.kind)
-"""Kinds of records that an index gives; findings in it are those of `decode`, which a read of findings judges anew."""
+"""Kinds of records that are read from an index. Findings are not: an index has those of `decode`, and a read of findings evaluates
+rules."""
 
 COMPARED = ("file", "packet", "sub", "time", "connection", "command", "topic", "request", "latency_ns")
-"""Columns of frames that an index has beside the rows."""
+"""Columns of frames that an index has in addition to the rows."""
 
 CHUNKS_PER_TASK = 64
 """A quarter of a million frames."""
 
 
 class UsableIndex(msgspec.Struct, frozen=True):
-    """An index of the captures as they are."""
+    """An index of the captures in their current state."""
 
     path: str
     identity: Identity
@@ -45,9 +46,9 @@ class UsableIndex(msgspec.Struct, frozen=True):
 
 
 def usable_index(options: SourceOptions, inputs: Inputs) -> UsableIndex | None:
-    """Return the index of the captures in the folder of the options, or beside a single one; None where none serves the read.
+    """Return the index of the captures, in the folder of the options or beside a single capture; None if no index serves the read.
 
-    Warns of one that cannot be used.
+    Warn of an index that cannot be used.
     """
     if options.kind not in SERVED or options.window or inputs.findings:
         return None
@@ -61,15 +62,15 @@ def usable_index(options: SourceOptions, inputs: Inputs) -> UsableIndex | None:
 
 
 class IndexedRecordReader(RecordSourceReader):
-    """Reader with a task for some chunks of an index."""
+    """A reader whose tasks each read some chunks of an index."""
 
     def __init__(self, options: SourceOptions, inputs: Inputs, columns: Sequence[str], index: UsableIndex) -> None:
-        """Read nothing; `columns` are those of the table."""
+        """Prepare to read; `columns`: columns of the table."""
         super().__init__(options, inputs, columns)
         self._index = index
 
     def partitions(self) -> list[InputPartition]:
-        """Return ranges of chunks; one for connections."""
+        """Return ranges of chunks; a single range for connections."""
         chunks = self._index.chunks
         if self._options.kind == ConnectionRow.kind:
             return [SharePartition(range(0))]
@@ -88,7 +89,7 @@ class IndexedRecordReader(RecordSourceReader):
             raise CaptureError(f"the index {self._index.path} {reason}") from reason
 
     def _chosen(self, index: Index, chunks: range) -> dict[int, list[int]]:
-        """Return the positions in each chunk of the frames that may pass all filters."""
+        """Return the positions of the frames that may pass all filters, by chunk."""
         masks: list[Mask] = []
         columns = [name for name in self._filters.names if name in COMPARED]
         if columns:
@@ -103,7 +104,7 @@ class IndexedRecordReader(RecordSourceReader):
         return passing(index, joined(masks, pc.and_kleene), tuple(dict.fromkeys(columns)), chunks)
 
     def bytes_read(self) -> int:
-        """Return how many bytes of the index a read takes."""
+        """Return the number of bytes of the index that a read takes."""
         with _CountedFile(self._index.path) as file:
             index = self._open(lambda _: pa.PythonFile(file, "r"))
             for number in self._chosen(index, range(index.chunks)):
@@ -112,11 +113,11 @@ class IndexedRecordReader(RecordSourceReader):
 
 
 class FilteredIndexedReader(FilteredRecordReader, IndexedRecordReader):
-    """Reader that takes filters from Spark, too."""
+    """A reader that also takes filters from Spark."""
 
 
 class _CountedFile(io.FileIO):
-    """A file that counts what is read of it."""
+    """A file that counts the bytes read from it."""
 
     bytes_read = 0
 

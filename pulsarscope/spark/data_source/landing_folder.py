@@ -1,7 +1,7 @@
-"""Folder in which rotated captures land, and the detection of those that are finished and new.
+"""A folder in which rotated captures land, and the detection of new, finished ones.
 
 A capture is finished when the next one of its ring has begun: `tcpdump -C` and `-G`, dumpcap and `live --rotate` give the files of a ring
-names that differ in the numbers at their end, and write to one at a time. It also is when it has not changed for long.
+names that differ in the numbers at their end, and write to one at a time. A capture is also finished if it has not changed for a long time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pulsarscope.spark.checkpoints.checkpoint import LandedCapture, closing
 from pulsarscope.spark.files.remote_files import content_mark, list_changes, list_files, open_path, size_and_change
 
 ROTATION_NANOSECONDS = 5_000_000_000
-"""Time for which buffered packets may be written to a file after the first packet of the next one of its ring."""
+"""Time for which buffered packets may still be written to a file after the first packet of the next file of its ring."""
 
 _PACKED = re.compile(r"\.(gz|zst)$")
 _NAME = re.compile(r"[^._\ud800-\udfff][^\ud800-\udfff]*")
@@ -30,36 +30,36 @@ _LAST_NUMBERS = re.compile(r"(?:[-_.]\d+)*[-_.]?\d+(?=\D*$)")
 
 
 class _File(msgspec.Struct):
-    """File that may be a capture."""
+    """A file that may be a capture."""
 
     path: str
     size: int
     modified: int
     since: float
-    """Time when it was first seen with this size and time of change."""
+    """Time when it was first seen with this size and modification time."""
     polls: int = 1
-    """Number of polls with this size and time of change."""
+    """Number of polls with this size and modification time."""
     first_time: int | None = None
     is_capture: bool = False
     taken: bool = False
-    """True when it is listed, or its contents are."""
+    """True when it, or a file with the same contents, is listed."""
 
     @property
     def name(self) -> str:
-        """Path before compression."""
+        """Path without the suffix of compression."""
         return _unpacked(self.path)
 
     @property
     def ring(self) -> str:
-        """Part of the name that the files of a ring have in common."""
+        """The part of the name that all files of a ring share."""
         return _LAST_NUMBERS.sub("", os.path.basename(self.name))  # noqa: PTH119 - a path as text
 
 
 class LandingFolder:
-    """Watched folder, to be polled for new captures."""
+    """A watched folder, to be polled for new captures."""
 
     def __init__(self, folder: str, source_by: str, settle: float, known: Iterable[LandedCapture]) -> None:
-        """Watch a folder, here or at a URI; a file without a change for `settle` seconds is finished. `known`: listed before."""
+        """Watch a folder, local or at a URI. A file unchanged for `settle` seconds is finished. `known`: captures listed before."""
         self._folder = folder
         self._source_of = source_namer(source_by)
         self._settle = settle
@@ -69,21 +69,21 @@ class LandingFolder:
         self._begun: set[tuple[str, int | None]] = set()
         """Name and time of the first packet of each capture."""
         self._contents: set[tuple[str | None, str | None]] = set()
-        """Vantage point and content of each capture."""
+        """Vantage point and content mark of each capture."""
         self.count = 0
         """Number of entries of the list."""
         self._closes = True
         """False when the latest entry of the list is a capture."""
         self.grown: list[str] = []
-        """Listed captures that have grown since the last poll: they had not been finished."""
+        """Listed captures that have grown since the last poll, so they were not finished."""
         for landed in known:
             self._take(landed)
 
     def poll(self, now: float, *, take_all: bool = False, clock: float | None = None) -> list[LandedCapture]:
-        """Return the new finished captures (with `take_all`, all) by first packet.
+        """Return the new finished captures (with `take_all`, all new captures) in the order of their first packets.
 
-        `now` are seconds of any clock. Where `clock` has those since the epoch, the time of its change says since when a file is as it is;
-        otherwise only what was seen here does. Raises CaptureError when the folder is unreadable.
+        `now`: seconds of any clock. If `clock` gives seconds since the epoch, the modification time of a file says how long it has been
+        unchanged; otherwise only polls do. Raises CaptureError when the folder is unreadable.
         """
         before, self._files, self.grown = self._files, {}, []
         for path, size, modified in self._entries():
@@ -111,7 +111,7 @@ class LandingFolder:
             except OSError:
                 continue  # it has just been removed
             source = self._source_of(file.path)
-            if (source, content) in self._contents:  # a copy, or under another name
+            if (source, content) in self._contents:  # a copy, or a renamed file
                 continue
             capture = LandedCapture(self.count, file.path, source, file.size, file.modified, file.first_time, content)
             self._take(capture)
@@ -119,7 +119,7 @@ class LandingFolder:
         return landed
 
     def close(self) -> list[LandedCapture]:
-        """Return the entry of the list that closes all connections; nothing when none was opened since the last one."""
+        """Return the list entry that closes all connections; none if no capture was listed since the last such entry."""
         entries = [] if self._closes else [closing(self.count)]
         for entry in entries:
             self._take(entry)
@@ -133,7 +133,7 @@ class LandingFolder:
         self.count += 1
 
     def _entries(self) -> Iterator[tuple[str, int, int]]:
-        """Yield path, size and time of change of the files that are not hidden and not empty and have names in UTF-8."""
+        """Yield path, size and modification time of the files that are not hidden, not empty, and have names in UTF-8."""
         if "://" in self._folder:
             yield from self._remote_entries()
             return
@@ -170,17 +170,17 @@ class LandingFolder:
 
 
 class NamedCaptures(LandingFolder):
-    """Captures that arguments name, to be polled for those that are finished and new."""
+    """Captures named by arguments, to be polled for new, finished ones."""
 
     def __init__(self, arguments: Sequence[str], source_by: str, settle: float, known: Iterable[LandedCapture]) -> None:
-        """Look at files, folders, patterns and URIs (see `LandingFolder`)."""
+        """Watch files, folders, patterns and URIs (see `LandingFolder`)."""
         super().__init__("", source_by, settle, known)
         self._arguments = arguments
         self._source_by = source_by
         self.findings: list[Finding] = []
-        """Findings on arguments that are no captures, since the last poll."""
+        """Findings since the last poll about arguments that are not captures."""
         self.listed = self.left = 0
-        """Number of captures that were there, and of those that are left for a later poll."""
+        """Number of captures found, and of those left for a later poll."""
 
     def poll(self, now: float, *, take_all: bool = False, clock: float | None = None) -> list[LandedCapture]:
         """Return the new finished captures by first packet (see `LandingFolder`). Raises CaptureError when no argument names a capture."""
@@ -198,5 +198,5 @@ class NamedCaptures(LandingFolder):
 
 
 def _unpacked(path: str) -> str:
-    """Return the path of a file before compression, without the options of a URI."""
+    """Return the path of a file without the suffix of compression and the options of a URI."""
     return _PACKED.sub("", path.partition("?")[0] if "://" in path else path)

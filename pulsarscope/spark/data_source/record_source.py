@@ -1,4 +1,4 @@
-"""Reader of decoded records, one kind at a time: `spark.read.format("pulsarscope").option("records", "frame")`."""
+"""A reader of decoded records, one kind at a time: `spark.read.format("pulsarscope").option("records", "frame")`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class SharePartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
-    """Partition of a share of the connections."""
+    """A partition with a share of the connections."""
 
 
 class RecordSourceReader(DataSourceReader):  # type: ignore[misc]
-    """Reader with a task for each share of the connections."""
+    """A reader with one task for each share of the connections."""
 
     def __init__(self, options: SourceOptions, inputs: Inputs, columns: Sequence[str]) -> None:
-        """Read nothing; `columns` are those of the table."""
+        """Prepare to read; `columns`: columns of the table."""
         self._options = options
         self._inputs = inputs
         self._columns = tuple(columns)
@@ -47,14 +47,14 @@ class RecordSourceReader(DataSourceReader):  # type: ignore[misc]
         return RowFilters(self._options.kind, RecordBatches(self._options.kind, self._columns).schema, filters)
 
     def partitions(self) -> list[InputPartition]:
-        """Return the shares; those that can have no row that passes the filters are left out."""
+        """Return the shares, except those without any row that can pass the filters."""
         inputs = self._inputs
         sets = capture_sets(inputs)
         if self._options.kind in ACROSS_CONNECTIONS:
             return [SharePartition(FlowShare(0, len(inputs.paths)))]
         files = self._passing_files()
         sets = [(first, end) for first, end in sets if any(files[first:end])]
-        if len(sets) > 1:  # then vantage points are those of files
+        if len(sets) > 1:  # files then determine vantage points
             sources = self._filters.passing("source", [inputs.source(first) for first, _ in sets], pa.string())
             sets = [each for each, passes in zip(sets, sources, strict=True) if passes]
         return [SharePartition(share) for share in shares_of(inputs, sets, self._options.partitions)]
@@ -97,7 +97,7 @@ class RecordSourceReader(DataSourceReader):  # type: ignore[misc]
             yield made.batch(waiting)
 
     def _run(self, share: Any, options: Options) -> Run | IndexRun:
-        """Return the run of a share."""
+        """Return the run over a share."""
         return Run(self._inputs, options, self._flows(share).read)
 
     def _flows(self, share: FlowShare) -> KeptFlows:
@@ -115,10 +115,10 @@ class RecordSourceReader(DataSourceReader):  # type: ignore[misc]
 
 
 class FilteredRecordReader(RecordSourceReader):
-    """Reader that takes filters from Spark, where `spark.sql.python.filterPushdown.enabled` allows it."""
+    """A reader that takes filters from Spark, if `spark.sql.python.filterPushdown.enabled` allows it."""
 
     def pushFilters(self, filters: list[SparkFilter]) -> list[SparkFilter]:  # noqa: N802 - Spark calls it so
-        """Take the filters that are understood, and return all: Spark evaluates them, too."""
+        """Take the filters that are understood, and return all filters: Spark evaluates them, too."""
         self._filters = self._understood(filters)
         return filters
 

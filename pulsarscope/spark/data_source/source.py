@@ -1,4 +1,4 @@
-"""Data source `pulsarscope`: a data frame with a row for each packet of captures, or for each decoded record of a kind."""
+"""The data source `pulsarscope`: a data frame with a row for each packet of captures, or for each decoded record of a kind."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 _METADATA = "pulsarscope"
-"""Name in the metadata of a table's first column: Spark hands a table's options to `schema` when it is created, and never again."""
+"""Key in the metadata of a table's first column, for its options: Spark passes these to `schema` only when the table is created."""
 
 
 TABLES = "pulsarscope-tables"
-"""Name of the data source of packed batches."""
+"""Name of the data source for packed batches."""
 
 
 class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
-    """Data source of `spark.read.format("pulsarscope").load(path)` and of tables USING pulsarscope."""
+    """The data source of `spark.read.format("pulsarscope").load(path)` and of tables USING pulsarscope."""
 
     @classmethod
     def name(cls) -> str:
@@ -49,7 +49,7 @@ class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         return schema
 
     def reader(self, schema: Any) -> DataSourceReader:
-        """Return a reader of all files of the paths."""
+        """Return a reader of all files at the paths."""
         options = {**_kept_options(schema), **self.options}
         checked = source_options(options)
         checked.refuse_stream_options()
@@ -70,10 +70,10 @@ class CaptureDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
 
 
 def table_source(options: SourceOptions, job: Job) -> type[DataSource]:
-    """Return a data source of packed batches: a stream of what a job writes of the captures in a list."""
+    """Return a data source of packed batches: a stream of the results of a job over the captures in a list."""
 
     class TableDataSource(DataSource):  # type: ignore[misc]
-        """Data source for one query."""
+        """A data source for one query."""
 
         @classmethod
         def name(cls) -> str:
@@ -89,17 +89,17 @@ def table_source(options: SourceOptions, job: Job) -> type[DataSource]:
 
 
 def _kept_options(schema: Any) -> dict[str, str]:
-    """Return the options with which a table was created."""
+    """Return the options with which a table was created, from its schema."""
     texts = (field.metadata.get(_METADATA) for field in schema.fields if field.metadata)
     return next((msgspec.json.decode(text, type=dict[str, str]) for text in texts if text), {})
 
 
 class FilePartition(InputPartition):  # type: ignore[misc]
-    """Partition of one file, by its position among those that are read."""
+    """A partition of one file, by its position among the files to read."""
 
 
 class CaptureDataReader(DataSourceReader):  # type: ignore[misc]
-    """Reader with a task for each file."""
+    """A reader with one task for each file."""
 
     def __init__(self, inputs: Inputs, reads: Sequence[tuple[bool, int]] | None = None) -> None:
         """Read all captures, or those that `SourceOptions.reads` names."""

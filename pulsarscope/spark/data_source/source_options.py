@@ -1,4 +1,4 @@
-"""Options of the data source `pulsarscope`, as `spark.read.option` and OPTIONS of SQL give them."""
+"""Options of the data source `pulsarscope`, from `spark.read.option` and OPTIONS of SQL."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from pulsarscope.spark.files.capture_times import TimesFolder, Window
 from pulsarscope.spark.files.remote_files import list_files, open_path
 
 PACKET = "packet"
-"""Value of `records` for packets before they are decoded, the default."""
+"""Value of `records` for undecoded packets, the default."""
 
 ACROSS_CONNECTIONS = (FindingRow.kind, JourneyRow.kind)
-"""Kinds of records for which any connection may matter."""
+"""Kinds of records that any connection may affect."""
 
 NAMES = (
     "records",
@@ -59,24 +59,24 @@ NAMES = (
 """Names of the options. Case, _ and - do not matter: tls_keylog is tlsKeylog."""
 
 OF_STREAMS = ("stateLocation", "maxFilesPerTrigger", "maxBytesPerTrigger", "settle", "finish")
-"""Options that go with `readStream`."""
+"""Options that apply to `readStream`."""
 
 OF_WINDOWS = ("since", "until", "timesLocation")
 
 OF_READS = (*OF_WINDOWS, "indexLocation")
-"""Options that go with `read`."""
+"""Options that apply to `read`."""
 
 OF_PACKETS = ("records", "path", "paths", "sourceBy", *OF_WINDOWS, *OF_STREAMS)
-"""Options that go with packets; the others are those of the decoder."""
+"""Options that apply to packets; the others are options of the decoder."""
 
 _PROVIDER = "provider"
-"""Spark passes it when a table is created, with the table's properties among the options."""
+"""Option that Spark passes when a table is created, when the properties of the table are among the options."""
 
 _OPTION_PREFIX = "option."
-"""Prefix, then, of the names of the options."""
+"""Prefix of the names of the options when a table is created."""
 
 _SIZE = re.compile(r"(\d{1,15})(?:([kmgt])b?)?", re.ASCII)
-"""Sizes as Spark writes them: multiples of 1,024."""
+"""Sizes in the form of Spark: units are powers of 1,024."""
 
 _WORDS = {"true": True, "false": False}
 
@@ -85,15 +85,15 @@ class StreamOptions(msgspec.Struct, frozen=True):
     """Options of `readStream`."""
 
     state_location: str = ""
-    """Folder, or URI, for the list of captures and for open connections."""
+    """Folder or URI for the list of captures and for open connections."""
     files_max: int | None = None
-    """Captures of a batch."""
+    """Most captures in a batch."""
     bytes_max: int | None = None
-    """Bytes of the captures of a batch; a larger one is a batch of its own."""
+    """Most bytes of captures in a batch; a larger capture is a batch of its own."""
     settle: float = 60.0
     """Seconds without a change after which a capture is complete."""
     finish: bool = False
-    """Take the captures that are there, and close all connections."""
+    """Take the captures that are present, and close all connections."""
 
 
 class SourceOptions(msgspec.Struct, frozen=True):
@@ -104,9 +104,9 @@ class SourceOptions(msgspec.Struct, frozen=True):
     kind: str
     """Kind of records, or PACKET."""
     columns: tuple[str, ...] | None = None
-    """Columns in the order asked for; None for all."""
+    """Columns in the requested order; None for all."""
     partitions: int | None = None
-    """Number of tasks for the captures of one vantage point; None for one by their size."""
+    """Number of tasks for the captures of one vantage point; None: a number by their size."""
     filter_text: str | None = None
     pushdown: bool = True
     """Take filters from Spark."""
@@ -114,22 +114,22 @@ class SourceOptions(msgspec.Struct, frozen=True):
     stream: StreamOptions = StreamOptions()
     window: Window = Window()
     times_location: str = ""
-    """Folder, or URI, in which the times of captures are noted; empty for none."""
+    """Folder or URI in which the times of captures are noted; empty for none."""
     index_location: str = ""
-    """Folder in which indexes of captures are; empty for none."""
+    """Folder with indexes of captures; empty for none."""
 
     def refuse_stream_options(self) -> None:
-        """Raise UsageError when there are options that go with `readStream` alone."""
+        """Raise UsageError when there are options that apply only to `readStream`."""
         if self.stream != StreamOptions():
             raise UsageError(f"{', '.join(OF_STREAMS)} go with spark.readStream")
 
     def refuse_read_options(self) -> None:
-        """Raise UsageError when there are options that go with `read` alone."""
+        """Raise UsageError when there are options that apply only to `read`."""
         if self.window or self.times_location or self.index_location:
             raise UsageError(f"{', '.join(OF_READS)} go with spark.read")
 
     def reads(self, inputs: Inputs) -> list[tuple[bool, int]] | None:
-        """Return for each capture whether it is read, and its size in bytes; None when all are, whatever their times."""
+        """Return for each capture whether it is read, and its size in bytes; None if all are read, regardless of their times."""
         if not self.window:
             return None
         return TimesFolder(self.times_location).reads(inputs.paths, self.window)
@@ -159,7 +159,7 @@ def table_options(options: Mapping[str, str]) -> dict[str, str] | None:
 def source_options(options: Mapping[str, str]) -> SourceOptions:
     """Return the options of a read, with the contents of the files that they name.
 
-    Raises UsageError for an option that is unknown, invalid, or without effect on the records asked for, and without a path.
+    Raises UsageError for an option that is unknown, invalid, or without effect on the requested records, and if there is no path.
     """
     given = _by_name(options)
     paths = tuple(map(_local, [*_texts(given, "paths"), *([given["path"]] if "path" in given else [])]))
@@ -187,12 +187,12 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         *_window(given, kind),
         _local(given.get("indexLocation", "")),
     )
-    made.make_filter()  # refuses one that is not valid
+    made.make_filter()  # refuses an invalid filter
     return made
 
 
 def known_columns(kind: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return names of columns of a kind. Raises UsageError for one that the kind has not."""
+    """Return names of columns of a kind. Raises UsageError for a name that is not a column of the kind."""
     known = tuple(cell_types(kind))
     for name in names:
         if name not in known:
@@ -201,7 +201,7 @@ def known_columns(kind: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _by_name(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options under the names that they are listed with."""
+    """Return the options under their names in `NAMES`."""
     names = {_plain(name): name for name in NAMES}
     for name in options:
         if _plain(name) not in names:
@@ -214,7 +214,7 @@ def _plain(name: str) -> str:
 
 
 def _local(path: str) -> str:
-    """Return a path of this machine as such: the location of a table is file:/folder."""
+    """Return the plain path of a local file URI: Spark gives the location of a table as file:/folder."""
     return path.removeprefix("file:") if path.startswith("file:/") and "://" not in path else path
 
 
@@ -286,7 +286,7 @@ def _time(given: Mapping[str, str], name: str) -> int | None:
 
 
 def _texts(given: Mapping[str, str], name: str, separator: str | None = None) -> list[str]:
-    """Return the texts of a list: one, a list in JSON, or, with a separator, several."""
+    """Return the texts in a value: a list in JSON, a single text, or, with a separator, several texts."""
     text = given.get(name, "")
     if text.startswith("["):
         try:
@@ -297,7 +297,7 @@ def _texts(given: Mapping[str, str], name: str, separator: str | None = None) ->
 
 
 def _pairs(given: Mapping[str, str], name: str) -> dict[str, str]:
-    """Return the pairs of an object in JSON, or of NAME=VALUE separated by commas."""
+    """Return the pairs in a value: an object in JSON, or NAME=VALUE separated by commas."""
     text = given.get(name, "")
     if text.startswith("{"):
         try:

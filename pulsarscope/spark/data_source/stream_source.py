@@ -1,8 +1,8 @@
-"""Reader of captures that land in a folder, for `spark.readStream.format("pulsarscope")`: each batch takes some of them, in their order.
+"""A reader of captures that land in a folder, for `spark.readStream.format("pulsarscope")`: each batch takes some of them, in order.
 
-An offset is a number of captures of a list, which is kept at `stateLocation`, with the open connections of each share after each batch that
-Spark may still repeat. So a query goes on where it stopped, and a batch that is repeated gives the same rows. The tables of `pipeline` come
-from this reader, too (`capture_stream`).
+An offset is a number of captures in a list. The list is kept at `stateLocation`, with the open connections of each share after each batch
+that Spark may still repeat. So a query continues where it stopped, and a repeated batch gives the same rows. The tables of `pipeline` also
+come from this reader (`capture_stream`).
 """
 
 from __future__ import annotations
@@ -38,39 +38,39 @@ if TYPE_CHECKING:
 
 try:
     from pyspark.sql.streaming import datasource as limits
-except ImportError:  # Spark 4.1 has none
+except ImportError:  # Spark 4.1 lacks these
     limits = None
 
 TASKS = 4
-"""Default number of tasks, which each read all captures of a batch."""
+"""Default number of tasks; each reads all captures of a batch."""
 
 SHARES_PER_TASK = 4
-"""Number of shares for each task: in each batch, they are dealt so that no task has most of the bytes."""
+"""Number of shares for each task: in each batch, they are distributed so that no task has most of the bytes."""
 
 LOCK_SECONDS = 10.0
 """Longest wait for the process of a stopped query to release its `stateLocation`."""
 
 _STATE_NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.bin")
-"""Name of a state: captures before it, share, bytes of this in the last batch. File systems keep files of their own beside them."""
+"""Name of a state: captures before it, share, bytes of the share in the last batch. File systems may keep other files beside them."""
 
 Offset = Mapping[str, int]
-"""`files`: number of entries of the list."""
+"""`files`: number of list entries."""
 
 
 class CapturePartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
-    """Partition of a batch: some shares of its connections, or a capture whose packets are read."""
+    """A partition of a batch: some shares of its connections, or a capture whose packets are read."""
 
 
 def stream_reader(options: SourceOptions, columns: Sequence[str], job: Job | None = None) -> CaptureStreamReader:
-    """Return the reader for this version of Spark: since 4.2 a source says how much it takes at a time."""
+    """Return the reader for this version of Spark: since 4.2, a source limits how much it takes at a time."""
     return (LimitedStreamReader if limits is not None else UnlimitedStreamReader)(options, columns, job)
 
 
 class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Reader of a stream of packets, or of records of a kind, or, for a job, of packed batches."""
+    """A reader of a stream of packets, of records of a kind, or (for a job) of packed batches."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str], job: Job | None = None) -> None:
-        """Read nothing. Without a path, another process appends to the list. Raises UsageError when the options do not go with a stream."""
+        """Prepare to read. Without a path, another process appends to the list. Raises UsageError for options that do not fit a stream."""
         self._options = options
         self._job = job
         self._columns = tuple(columns)
@@ -89,7 +89,7 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
     @property
     def _tasks(self) -> int:
         if self._looks_across:
-            return 1  # any connection may matter
+            return 1  # any connection may affect these kinds
         return self._options.partitions or TASKS
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark calls it so
@@ -115,7 +115,7 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task, and keep the state of its share."""
+        """Yield the rows of a task, and keep the states of its shares."""
         prepare_process()
         if isinstance(partition.value, LandedCapture):
             capture = partition.value
@@ -169,7 +169,7 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         return self._options.kind in (FindingRow.kind, JourneyRow.kind)
 
     def commit(self, end: Offset) -> None:
-        """Drop the states before an offset: Spark repeats nothing before it."""
+        """Drop the states before an offset: Spark does not repeat batches before it."""
         if self._options.kind != PACKET:
             states = _States(self._options.stream.state_location)
             states.drop_before(end["files"])
@@ -178,16 +178,16 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
 
 class UnlimitedStreamReader(CaptureStreamReader):
-    """Reader for Spark 4.1, which takes all that has landed at once."""
+    """A reader for Spark 4.1, which takes everything that has landed at once."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str], job: Job | None = None) -> None:
-        """Read nothing. Raises UsageError when the options do not go with a stream of this Spark."""
+        """Prepare to read. Raises UsageError for options that do not apply to a stream of this Spark."""
         super().__init__(options, columns, job)
         if options.stream.files_max is not None or options.stream.bytes_max is not None:
             raise UsageError("maxFilesPerTrigger and maxBytesPerTrigger need Spark 4.2 or newer")
 
     def latestOffset(self) -> Offset:  # noqa: N802 - Spark calls it so
-        """Return the offset behind the captures that have landed."""
+        """Return the offset after the captures that have landed."""
         offset: Offset = self.initialOffset()
         while (later := self._captures.offset_after(offset["files"], limited=False)) != offset:
             offset = later
@@ -195,25 +195,25 @@ class UnlimitedStreamReader(CaptureStreamReader):
 
 
 class LimitedStreamReader(CaptureStreamReader, getattr(limits, "SupportsTriggerAvailableNow", object)):  # type: ignore[misc]
-    """Reader of batches of the size that Spark asks for."""
+    """A reader of batches with the size that Spark requests."""
 
     def latestOffset(self, start: Offset, limit: Any) -> Offset:  # noqa: N802
-        """Return the offset behind the captures of the next batch."""
+        """Return the offset after the captures of the next batch."""
         return self._captures.offset_after(start["files"], limited=not isinstance(limit, limits.ReadAllAvailable))
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """Return the limit of the options; that on bytes is known here alone."""
+        """Return the limit from the options. Spark does not know the limit on bytes."""
         stream = self._options.stream
         if stream.files_max is not None:
             return limits.ReadMaxFiles(stream.files_max)
         return limits.ReadAllAvailable() if stream.bytes_max is None else limits.ReadMaxBytes(stream.bytes_max)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Take no captures that land from now on."""
+        """Ignore captures that land from now on."""
         self._captures.close()
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802
-        """Return the offset behind all captures that have landed, for the progress of the query."""
+        """Return the offset after all captures that have landed, for the progress of the query."""
         return {"files": self._captures.count}
 
 
@@ -221,7 +221,7 @@ class _Landings:
     """The list of captures of a stream, which grows as they land."""
 
     def __init__(self, options: SourceOptions, tasks: int) -> None:
-        """Open the list. Raises UsageError when it is that of another stream, or another query uses it."""
+        """Open the list. Raises UsageError when it belongs to another stream, or another query uses it."""
         self._options = options.stream
         self._checkpoint = checkpoint = Checkpoint(_absolute(options.stream.state_location))
         self._listed = checkpoint.captures()
@@ -241,27 +241,27 @@ class _Landings:
             "thresholds": dict(engine.thresholds),
         }
         self._lock = _locked(checkpoint, None if checkpoint.resumes(identity) else identity)
-        """Held as long as this object, or its process, lives."""
+        """Held for the lifetime of this object or its process."""
         self._listed = checkpoint.captures()
         self._folder = LandingFolder(_absolute(options.paths[0]), options.source_by, self._options.settle, self._listed)
 
     @property
     def count(self) -> int:
-        """Number of entries of the list."""
+        """Number of list entries."""
         return len(self._listed)
 
     @property
     def began(self) -> int | None:
-        """Time of the first packet of the stream, from which the times of a display filter count."""
+        """Time of the first packet of the stream, from which times in a display filter count."""
         return next((capture.first_time for capture in self._listed if capture.first_time is not None), None)
 
     def close(self) -> None:
-        """Look for captures a last time."""
+        """Look for captures one last time."""
         self._look()
         self._closed = True
 
     def between(self, first: int, end: int) -> list[LandedCapture]:
-        """Return captures of the list. Raises UsageError when the list has not so many."""
+        """Return captures of the list. Raises UsageError when the list is too short."""
         if end > len(self._listed):
             self._listed += self._checkpoint.captures(len(self._listed))
         if end > len(self._listed):
@@ -271,7 +271,7 @@ class _Landings:
         return self._listed[first:end]
 
     def offset_after(self, first: int, *, limited: bool) -> Offset:
-        """Return the offset behind the captures of the batch that begins at a position: none after connections are closed."""
+        """Return the offset after the captures of the batch that begins at a position; a batch ends at an entry that closes connections."""
         if not self._closed:
             self._look()
         end = next((entry.position + 1 for entry in self._listed[first:] if entry.closes), len(self._listed))
@@ -299,10 +299,10 @@ class _Landings:
 
 
 def _locked(checkpoint: Checkpoint, identity: Mapping[str, Any] | None) -> ExitStack:
-    """Lock a checkpoint, which is created for a stream unless it exists.
+    """Lock a checkpoint, and create it for a stream unless it exists.
 
-    A query that goes on may begin before the process of its last run has ended, hence some patience. Raises UsageError when another query
-    has it.
+    A resumed query may start before the process of its last run has ended, so wait for a while. Raises UsageError when another query holds
+    the lock.
     """
     lock, deadline = ExitStack(), time.monotonic() + LOCK_SECONDS
     while True:
@@ -317,13 +317,13 @@ def _locked(checkpoint: Checkpoint, identity: Mapping[str, Any] | None) -> ExitS
 
 
 class _States:
-    """States of shares at `stateLocation`, by share and by the number of captures before them."""
+    """The states of shares at `stateLocation`, by share and by the number of captures before them."""
 
     def __init__(self, location: str) -> None:
         self._checkpoint = Checkpoint(_absolute(location))
 
     def names(self, files: int) -> dict[int, tuple[str, int]]:
-        """Return the name of the state of each share after so many captures, and its bytes."""
+        """Return the name and bytes of the state of each share after `files` captures."""
         found = (state for name in self._checkpoint.state_names() if (state := _STATE_NAME.fullmatch(name)) is not None)
         return {int(state[2]): (state[0], int(state[3])) for state in found if int(state[1]) == files}
 
@@ -336,16 +336,16 @@ class _States:
         return dict(zip(batch.shares, found, strict=True))
 
     def write(self, files: int, states: States) -> None:
-        """Keep the states after so many captures."""
+        """Keep the states after `files` captures."""
         for share, state in states.items():
             self._checkpoint.write_state(f"{files:09}-{share:03}-{state.size}.bin", state)
 
     def drop_before(self, files: int) -> None:
-        """Remove the states after fewer captures."""
+        """Remove the states after fewer than `files` captures."""
         self._checkpoint.remove_states(lambda name: (state := _STATE_NAME.fullmatch(name)) is not None and int(state[1]) < files)
 
     def drop_facts(self, files: int) -> None:
-        """Remove the facts that do not wait any more after so many captures."""
+        """Remove the facts that no longer wait after `files` captures."""
         for name, _ in self.names(files).values():
             if (state := self._checkpoint.read_state(name, ShareState)) is not None:
                 self._checkpoint.remove_facts(set() if state.facts is None else state.facts.names(), files)

@@ -1,7 +1,7 @@
-"""Times between which captures have packets, noted in a folder, so that reads of a window of time leave out the other captures.
+"""First and last times of captures, noted in a folder, so that reads of a window of time can skip captures.
 
-Each capture is an empty file whose name has a hash of its path, size and time of change, and its first and last time: one listing of the
-folder tells all of them, and readers may note the same at the same time.
+For each capture, there is an empty file whose name has a hash of its path, size and modification time, and its first and last time. One
+listing of the folder gives all times, and several readers may note the same capture at the same time.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pulsarscope.spark.files.remote_files import size_and_change
 from pulsarscope.spark.files.table_files import locate
 
 Times = tuple[int, int]
-"""First and last time of the TCP packets of a capture, nanoseconds since the epoch; (1, 0) without any."""
+"""First and last time of the TCP packets of a capture, in nanoseconds since the epoch; (1, 0) if there are none."""
 
 NO_PACKETS: Times = (1, 0)
 
 
 class Window(msgspec.Struct, frozen=True):
-    """Window of time, both ends included."""
+    """A window of time, including both ends."""
 
     since: int | None = None
     until: int | None = None
@@ -40,17 +40,17 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class TimesFolder:
-    """The folder, here or at a URI."""
+    """The folder with the times, local or at a URI."""
 
     def __init__(self, place: str) -> None:
-        """Raise OutputError when no file system is known for a URI."""
+        """Raise OutputError when a URI has no known file system."""
         self._system: FileSystem
         self._system, self._path = locate(place)
 
     def begin(self, path: str) -> Callable[[Times], None]:
-        """Return the function that notes the times of a capture that is read from now on, unless it changes meanwhile.
+        """Return a function that notes the times of a capture whose reading starts now, unless the capture has changed since.
 
-        Where it cannot be noted, it is read again another time.
+        If the times cannot be noted, a later read reads the capture again.
         """
         state = ""
         with suppress(OSError):
@@ -65,7 +65,7 @@ class TimesFolder:
         return note
 
     def reads(self, paths: Sequence[str], window: Window) -> list[tuple[bool, int]]:
-        """Return for each capture whether it may have packets in the window, True when that is not known, and its size in bytes."""
+        """Return for each capture whether it may have packets in the window (True if unknown), and its size in bytes."""
         known = self._known()
         states = map(_state_or_none, paths)
         return [(state not in known or window.overlaps(known[state]), size) for state, size in states]
@@ -74,7 +74,7 @@ class TimesFolder:
         known = {}
         for entry in self._system.get_file_info(FileSelector(self._path, allow_not_found=True)):
             state, *times = entry.base_name.split("_")
-            with suppress(ValueError):  # not one of ours
+            with suppress(ValueError):  # not a file of ours
                 first, last = map(int, times)
                 known[state] = first, last
         return known
@@ -98,12 +98,12 @@ def widened(times: Times, flows: Iterable[Sequence[Segment]]) -> Times:
 def _state_or_none(path: str) -> tuple[str, int]:
     try:
         return _state(path)
-    except OSError:  # it has just been removed, which a finding reports
+    except OSError:  # it has just been removed; a finding reports that
         return "", 0
 
 
 def _state(path: str) -> tuple[str, int]:
-    """Return a name for the state of a capture, and its size. Raises OSError when there is none."""
+    """Return a name for the state of a capture, and its size. Raises OSError when there is no capture."""
     size, modified = size_and_change(path)
     place = path.partition("?")[0] if "://" in path else str(Path(path).resolve())
     return blake2b(f"{size} {modified} {place}".encode(errors="surrogateescape"), digest_size=16).hexdigest(), size

@@ -1,4 +1,4 @@
-"""Partition columns of tables, as Hive has them: `date=2026-05-01/source=host1` has the rows of a day and a vantage point."""
+"""Partition columns of tables, as in Hive: `date=2026-05-01/source=host1` has the rows of a day and a vantage point."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pulsarscope.model.text import hint_for
 DATE, SOURCE = "date", "source"
 
 COLUMNS = (DATE, SOURCE)
-"""Columns by which tables can be partitioned; date is that of the time in UTC."""
+"""Columns by which tables can be partitioned; date is the date of `time` in UTC."""
 
 NAME_MAX_BYTES = 255
-"""Bytes of a folder's name in the file systems of Linux, and in HDFS by default (dfs.namenode.fs-limits.max-component-length)."""
+"""Longest name of a folder in Linux file systems, and in HDFS by default (dfs.namenode.fs-limits.max-component-length)."""
 
 SHOWN = 40
-"""Characters that are shown of a name that is too long."""
+"""Characters shown of a name that is too long."""
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _EPOCH = date(1970, 1, 1)
 _DAY_NANOSECONDS = 86_400 * 10**9
 _ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
-"""Characters that readers of such folders find as % and two digits."""
+"""Characters that names of such folders escape as % and two digits."""
 
 
 def partition_columns(text: str) -> tuple[str, ...]:
-    """Return the columns of a list with commas. Raises UsageError for a name that is unknown or comes twice."""
+    """Return the columns in a comma-separated list. Raises UsageError for a name that is unknown or repeated."""
     names = tuple(part.strip() for part in text.split(",")) if text else ()
     for name in names:
         if name not in COLUMNS or names.count(name) > 1:

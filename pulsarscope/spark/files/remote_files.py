@@ -1,4 +1,4 @@
-"""Captures at URIs of the file systems of pyarrow (s3://, s3a://, gs://, hdfs://, file://)."""
+"""Captures at URIs of pyarrow's file systems (s3://, s3a://, gs://, hdfs://, file://)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSy
 from pulsarscope.capture import open_local
 
 BUFFER_BYTES = 8 << 20
-"""Bytes read at a time: each read from an object store is a request, which takes as long as the transfer of a megabyte."""
+"""Bytes read at a time: each read from an object store is a request, which takes as long as transferring a megabyte."""
 
 ENDS_BYTES = 1 << 16
-"""Bytes at the head and at the tail of a file by which its content is known again."""
+"""Bytes at the head and at the tail of a file by which its content is recognised."""
 
 
 def system_at(uri: str) -> tuple[FileSystem, str]:
-    """Return the file system of a URI and the path in it. Raises OSError when none is known for it."""
+    """Return the file system of a URI, and the path in it. Raises OSError when the file system is not known."""
     with _errors():
         system_and_path: tuple[FileSystem, str] = FileSystem.from_uri(f"s3{uri[3:]}" if uri.startswith("s3a://") else uri)
         return system_and_path
 
 
 def open_path(path: str) -> Any:
-    """Open a file of this machine or at a URI for reading. Raises OSError."""
+    """Open a local file or one at a URI for reading. Raises OSError."""
     if "://" not in path:
         return open_local(path)
     system, path_there = system_at(path)
@@ -38,9 +38,9 @@ def open_path(path: str) -> Any:
 
 
 def list_files(uri: str) -> tuple[list[tuple[str, int]], bool]:
-    """Return the files at a URI with their sizes, and False when it is their folder's. Raises OSError when there is nothing to read.
+    """Return the files at a URI with their sizes, and False if the URI names their folder. Raises OSError when there is nothing to read.
 
-    The last parts of the path may be patterns with * and [. Options of the file system follow a ? (endpoint_override).
+    The last parts of the path may be patterns with * and [. Options of the file system follow a ?, such as endpoint_override.
     """
     path, question, query = uri.partition("?")
     parts = path.split("/")
@@ -61,7 +61,7 @@ def list_files(uri: str) -> tuple[list[tuple[str, int]], bool]:
 
 
 def list_changes(uri: str) -> list[tuple[str, str, int, int]]:
-    """Return name, URI, size, and time of change (nanoseconds since the epoch) of the files in a folder at a URI. Raises OSError."""
+    """Return name, URI, size, and modification time (nanoseconds since the epoch) of the files in a folder at a URI. Raises OSError."""
     folder, question, query = uri.partition("?")
     system, path = system_at(uri)
     with _errors():
@@ -72,7 +72,7 @@ def list_changes(uri: str) -> list[tuple[str, str, int, int]]:
 
 
 def size_and_change(path: str) -> tuple[int, int]:
-    """Return size and time of change (nanoseconds since the epoch) of a file here or at a URI. Raises OSError when there is none."""
+    """Return size and modification time (nanoseconds since the epoch) of a file, local or at a URI. Raises OSError if there is none."""
     if "://" not in path:
         status = Path(path).stat()
         return status.st_size, status.st_mtime_ns
@@ -85,7 +85,7 @@ def size_and_change(path: str) -> tuple[int, int]:
 
 
 def content_mark(path: str) -> str:
-    """Return a hash of the size, the head and the tail of a file here or at a URI. Raises OSError when it cannot be read."""
+    """Return a hash of the size, the head and the tail of a file, local or at a URI. Raises OSError when it cannot be read."""
     system, path_there = (LocalFileSystem(), path) if "://" not in path else system_at(path)
     with _errors(), system.open_input_file(path_there) as file:
         size = file.size()
@@ -111,7 +111,7 @@ def _matches(system: FileSystem, folder: str, patterns: list[str]) -> Iterator[t
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """Convert exceptions of pyarrow to OSError with a message of one line."""
+    """Convert exceptions of pyarrow to OSError with a one-line message."""
     try:
         yield
     except (OSError, ValueError, NotImplementedError) as error:

@@ -1,4 +1,4 @@
-"""Files of tables, written by the tasks that make the rows, and renamed when the run succeeds."""
+"""Files of tables. The tasks that make the rows write them, and they are renamed when the run succeeds."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ SUFFIXES = {"parquet": "parquet", "json": "ndjson"}
 """Suffix of the files by format."""
 
 OPEN_FILES_MAX = 16
-"""Files of a task that are open: each holds rows in memory."""
+"""Most open files of a task: each holds rows in memory."""
 
 
 class TableFile(msgspec.Struct):
-    """File of a table."""
+    """A file of a table."""
 
     kind: str
     name: str
@@ -42,13 +42,13 @@ class TableFile(msgspec.Struct):
 
 
 def locate(out: str) -> tuple[FileSystem, str]:
-    """Return the file system and the path of a local folder or a URI. Raises OutputError when no file system is known for it."""
+    """Return the file system and the path of a local folder or a URI. Raises OutputError when the URI has no known file system."""
     with write_errors(out):
         return system_at(out) if "://" in out else (LocalFileSystem(), out)
 
 
 def sync(system: FileSystem, path: str) -> None:
-    """Force a file, or the names in a folder, of this machine to disk; remote file systems do so themselves."""
+    """Force a local file, or the names in a local folder, to disk; remote file systems do so themselves."""
     if isinstance(system, LocalFileSystem):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -59,7 +59,7 @@ def sync(system: FileSystem, path: str) -> None:
 
 @contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Lock a folder of this machine, where folders can be locked. Raises UsageError when another process has locked it."""
+    """Lock a local folder, if its file system has locks. Raises UsageError when another process has locked it."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         try:
@@ -75,9 +75,9 @@ def locked(path: str) -> Iterator[None]:
 
 @contextmanager
 def written_alone(out: str, *, anew: bool) -> Iterator[None]:
-    """Keep other runs and compactions away from a folder of tables of this machine, which is made unless it exists.
+    """Keep other runs and compactions away from a local folder of tables, which is created unless it exists.
 
-    With `anew` it must be empty now that no other run writes it. Raises OutputError or UsageError.
+    With `anew`, the folder must be empty, now that no other run writes to it. Raises OutputError or UsageError.
     """
     make_folder(out)
     with nullcontext() if "://" in out else locked(out):
@@ -104,7 +104,7 @@ def make_folder(out: str) -> None:
 
 
 class TableWriter:
-    """Writer of the files of one task: one for each kind of which it has rows, and for each value of partition columns."""
+    """A writer of the files of one task: one for each kind with rows, and for each value of partition columns."""
 
     def __init__(self, out: str, table_format: str, kinds: tuple[str, ...], partition_by: tuple[str, ...] = ()) -> None:
         self._partition_by = partition_by
@@ -118,7 +118,7 @@ class TableWriter:
         """Write rows of one kind."""
         for folder, of_folder in by_folder(rows, self._partition_by).items() if self._partition_by else (("", rows),):
             writer = self._writers.pop((kind, folder), None) or self._open(kind, folder)
-            self._writers[kind, folder] = writer  # the last one that was used
+            self._writers[kind, folder] = writer  # now the most recently used one
             writer.file.rows += count_rows(of_folder)
             writer.encoder.put(of_folder)
 
@@ -189,7 +189,7 @@ class _Lines:
 
 
 def finish_tables(out: str, files: list[TableFile], kinds: tuple[str, ...]) -> None:
-    """Rename the files of a run, and remove those of failed attempts."""
+    """Rename the files of a run, and remove files of failed attempts."""
     finish_files(out, final_names(files), kinds)
     system, path = locate(out)
     with write_errors(out), system.open_output_stream(f"{path}/_SUCCESS"):
@@ -209,7 +209,7 @@ def final_names(files: list[TableFile], batch: str = "") -> Names:
 
 
 def sync_files(out: str, names: Names) -> None:
-    """Force unfinished files to disk, before a commit names them."""
+    """Force unfinished files to disk before a commit names them."""
     system, path = locate(out)
     with write_errors(out):
         for kind, name, _ in names:
@@ -219,7 +219,7 @@ def sync_files(out: str, names: Names) -> None:
 
 
 def finish_files(out: str, names: Names, kinds: tuple[str, ...], *, again: bool = False) -> None:
-    """Rename files to their final names, and remove those of failed attempts. With `again`, they may have been renamed, and removed."""
+    """Rename files to their final names, and remove those of failed attempts. With `again`, some may already be renamed or removed."""
     system, path = locate(out)
     with write_errors(out):
         for kind in kinds:

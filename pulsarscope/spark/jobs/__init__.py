@@ -1,1 +1,1 @@
-"""Jobs of the command `pipeline`, and decoding of data frames."""
+"""Jobs of the command `pipeline`, and the decoding of data frames."""

@@ -1,8 +1,8 @@
-"""Tables of the captures in a list that grows, batch after batch: the work of `pipeline --watch` and `--incremental`.
+"""Tables of the captures in a growing list, batch after batch: the work of `pipeline --watch` and `--incremental`.
 
-A query of Structured Streaming reads the list by the source of `readStream` (`stream_source`), whose tasks write the files of the tables
-under names that readers ignore. A batch takes effect with its commit: only then its files get their final names. Wherever the driver is
-killed before that, Spark repeats the batch from the state before it; a batch that was committed is not read again.
+A query of Structured Streaming reads the list through the source of `readStream` (`stream_source`), whose tasks write the files of the
+tables under names that readers ignore. A batch takes effect with its commit: only then do its files get their final names. If the driver is
+killed before that, Spark repeats the batch from the state before it; a committed batch is not read again.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ STOP_POLL_SECONDS = 0.5
 """Time between checks for a request to stop while a batch is decoded."""
 
 CHECK_SECONDS = 0.001
-"""Wait of a check whether the query has ended: the shortest that Spark takes."""
+"""Wait in a check whether the query has ended: the shortest that Spark accepts."""
 
 STARTS_MAX = 20
 """Maximum number of starts of the query for a batch."""
 
 TOO_SLOW = "failed to connect back"
-"""Part of the error with which Spark ends a query whose process of Python does not start within ten seconds, as on a busy machine."""
+"""Part of the error with which Spark ends a query whose Python process does not start within ten seconds, as on a busy machine."""
 
 LOOK = "200 milliseconds"
-"""Time between looks of the query at the list."""
+"""Interval at which the query checks the list."""
 
 
 class BatchSummary(msgspec.Struct):
@@ -58,13 +58,13 @@ class BatchSummary(msgspec.Struct):
     number: int
     files: int
     packets: int
-    """Number of packets in the files, of any protocol."""
+    """Number of packets of any protocol in the files."""
     bytes: int
     """Stored bytes of the files."""
     rows: dict[str, int]
     """Number of rows by kind."""
     open: int
-    """Number of connections that go on."""
+    """Number of connections that continue."""
     severities: dict[str, int]
     damaged: bool
     changed: list[str]
@@ -78,7 +78,7 @@ class Stopped(Exception):  # noqa: N818 - not an error
 
 @contextmanager
 def stopped_by(stopping: Event) -> Iterator[None]:
-    """Raise Stopped for what Spark raises after a signal: one to the group of processes ends Java, too."""
+    """Turn exceptions of Spark after a signal into Stopped: a signal to the process group also ends Java."""
     try:
         yield
     except Exception as error:
@@ -88,7 +88,7 @@ def stopped_by(stopping: Event) -> Iterator[None]:
 
 
 class CaptureStream:
-    """Stream of captures at its latest commit."""
+    """A stream of captures at its latest commit."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class CaptureStream:
         on_batch: Callable[[BatchSummary], None],
         partition_by: tuple[str, ...] = (),
     ) -> None:
-        """Resume after the last commit. `table_format` is parquet or json, `partitions` None a number of tasks by the cores."""
+        """Resume after the last commit. `table_format`: parquet or json; `partitions`: number of tasks (None: by the number of cores)."""
         self._spark = spark
         self._checkpoint = checkpoint
         self._on_batch = on_batch
@@ -115,25 +115,25 @@ class CaptureStream:
         self._has_committed = Event()
         self._committed = checkpoint.last_commit()
         self.captures = checkpoint.captures()
-        """Entries of the list."""
+        """List entries."""
         if self._committed.batch >= 0:
             finish_files(out, self._committed.names, self._job.kinds, again=True)
 
     def advance(self, landed: Sequence[LandedCapture], *, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Decode new captures, and those in the list that are not decoded yet.
+        """Decode new captures, and captures in the list that are not decoded yet.
 
         Raises Stopped when `stopping` returned True while a batch was decoded.
         """
-        # A query may take all that is listed at once, but the facts of a batch must not be of both sides of a closing entry.
+        # A query may take everything in the list at once, but a batch must not have facts from both sides of a closing entry.
         self._decode_listed(stopping)
         if landed:
             self.decode(landed, stopping=stopping)
 
     def decode(self, landed: Sequence[LandedCapture], seconds: float = inf, *, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Append captures to the list, and decode it for so long, unless nothing is left.
+        """Append captures to the list, and decode it for `seconds`, or until nothing is left.
 
-        What is not decoded then is decoded meanwhile, and in later calls: the query runs, or its error is raised, whatever `seconds` is.
-        Raises Stopped when `stopping` returned True.
+        The rest is decoded in the background and in later calls: the query runs, or its error is raised, whatever `seconds` is. Raises
+        Stopped when `stopping` returned True.
         """
         if landed:
             self.captures += landed  # first, as the query sees what the checkpoint lists
@@ -173,7 +173,7 @@ class CaptureStream:
 
     def _write(self, batch: DataFrame, number: int) -> None:
         if number <= self._committed.batch:
-            return  # it was committed, but Spark was stopped before it learned so
+            return  # it was committed, but Spark was stopped before it learned that
         try:
             self._commit(batch, number)
         except Exception as error:
@@ -181,7 +181,7 @@ class CaptureStream:
             raise
 
     def _commit(self, decoded: DataFrame, number: int) -> None:
-        """Let a batch write its files, and commit it."""
+        """Complete the files of a batch, and commit it."""
         began = time.monotonic()
         before, out, kinds = self._committed, self._job.out or "", self._job.kinds
         reports, files = outcome(decoded)
@@ -225,7 +225,7 @@ class CaptureStream:
     def _evaluate(
         self, spark: SparkSession, facts: WaitingFacts, due: Sequence[int], progress: shuffle_batches.StreamProgress
     ) -> tuple[list[shuffle_batches.TaskReport], list[TableFile], WaitingFacts | None]:
-        """Evaluate slices of the facts that wait; return the reports and the files of that, and the facts that still wait."""
+        """Evaluate slices of the waiting facts; return the reports and files of the evaluation, and the facts that still wait."""
         tasks = min(len(due), self._tasks)
         evaluation = Evaluation(self._job, self._checkpoint.path, facts, progress, due, tasks)
         of_legs = (batch.select(["kind", "data"]).to_pylist() for batch in evaluation.join_legs())

@@ -1,7 +1,7 @@
-"""Compaction: the small files of tables in a folder become few large ones, with rows sorted by time, while others read them.
+"""Compaction: the small files of tables in a folder become a few large ones, with rows sorted by time, while others read them.
 
-The files of a table are written beside it, and then its folder and theirs change places in one step of the file system. So whoever lists
-the folder has either all old files or all new ones, wherever this process is killed.
+New files are written in a folder beside the table. Then both folders are exchanged in one step of the file system. So a reader that lists
+the folder sees either all old files or all new ones, even if this process is killed.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TARGET_BYTES = 128 << 20
-"""Approximate size of the files that are made."""
+"""Approximate size of the new files."""
 
 ORDER = ("time", "file", "packet", "sub")
 
 _BESIDE = f"{UNFINISHED}compact-"
-"""Prefix of the name of the folder of new files, and then of old ones, which readers of tables ignore."""
+"""Prefix of the name of the folder of new files (after the exchange, of old ones), which readers of tables ignore."""
 
 _LISTED_SECONDS = 2.0
-"""Time until old files are removed, for readers that opened their folder before the exchange and list it afterwards."""
+"""Time until old files are removed, for readers that open their folder before the exchange and list it afterwards."""
 
 _MADE = "part-c"
-"""Prefix of the names of the files that are made."""
+"""Prefix of the names of the new files."""
 
 _REPORT: list[pa.Field[pa.DataType]] = [pa.field("name", pa.string()), pa.field("rows", pa.int64())]
 
 REPORTS = pa.schema(_REPORT)
-"""A row per file that was made."""
+"""A row per new file."""
 
 
 class Compacted(msgspec.Struct):
-    """Outcome of the compaction of a table."""
+    """The result of compacting a table."""
 
     name: str
-    """Path of the table, or of a partition of it, in the folder of the tables."""
+    """Path of the table, or of one of its partitions, in the folder of the tables."""
     files_before: int
     bytes_before: int
     files: int
@@ -72,7 +72,7 @@ class Compacted(msgspec.Struct):
 
 
 def tables_in(out: str) -> list[Path]:
-    """Return the folders of the tables in a folder, one for each kind. Raises OutputError when they cannot be compacted."""
+    """Return the table folders in a folder, one for each kind. Raises OutputError when they cannot be compacted."""
     if "://" in out:
         raise OutputError(f"cannot compact {out}: an object store cannot exchange folders; use --format delta there, and its OPTIMIZE")
     root = Path(out).resolve()
@@ -88,14 +88,14 @@ def tables_in(out: str) -> list[Path]:
 
 
 class _Table(msgspec.Struct):
-    """Files of a table: small ones, which become others, and those that stay."""
+    """The files of a table: small ones, which are replaced, and others, which stay."""
 
     kind: str
     name: str
     folder: Path
     small: list[Path]
     others: list[Path]
-    """Large files, and unfinished ones of a batch that is not done."""
+    """Large files, and unfinished files of a batch in progress."""
 
     @property
     def finished(self) -> list[Path]:
@@ -107,13 +107,14 @@ def compact(
 ) -> list[Compacted]:
     """Compact the tables in a folder; return those that were changed.
 
-    Raises OutputError when it has no Parquet tables or the file system cannot exchange two folders, UsageError when a run writes them.
+    Raises OutputError when there are no Parquet tables or the file system cannot exchange two folders, UsageError when a run writes to
+    them.
     """
     tables = tables_in(out)
     root = tables[0].parent
     changed: list[Compacted] = []
     with locked(str(root)), write_errors(out):
-        for left in root.glob(f"{_BESIDE}*"):  # of a process that was killed
+        for left in root.glob(f"{_BESIDE}*"):  # left by a killed process
             shutil.rmtree(left)
         with _removal() as remove_later:
             for table in (_look(root, kind.name, folder, target) for kind in tables for folder in _with_files(kind)):
@@ -132,7 +133,7 @@ def compact(
 
 @contextmanager
 def _removal() -> Iterator[Callable[[Path], None]]:
-    """Yield a function that takes folders of old files, which are removed when those who opened them have listed them."""
+    """Yield a function that takes folders of old files; they are removed when readers that opened them have listed them."""
     waiting: deque[tuple[float, Path]] = deque()
 
     def remove(now: float) -> None:
@@ -153,7 +154,7 @@ def _removal() -> Iterator[Callable[[Path], None]]:
 
 
 def _with_files(table: Path) -> list[Path]:
-    """Return the folders of a table that have files: its own, or those of its partitions."""
+    """Return the folders with files of a table: its own, or those of its partitions."""
     return sorted({path.parent for path in table.rglob("*.parquet")})
 
 
@@ -178,7 +179,7 @@ def _compact(spark: SparkSession, table: _Table, beside: Path, rows: int, target
     if sum(row.rows for row in made) != rows:
         raise OutputError(f"cannot compact {table.folder}: its files changed meanwhile")
     names = [row.name for row in made]
-    for path in beside.iterdir():  # of attempts that failed
+    for path in beside.iterdir():  # left by failed attempts
         if path.name not in names:
             path.unlink()
     for number, name in enumerate(names):
@@ -199,7 +200,7 @@ def _compact(spark: SparkSession, table: _Table, beside: Path, rows: int, target
 
 
 def _give_access(path: Path, model: Path) -> None:
-    """Give a path the mode and, if permitted, the owner of the path that it replaces."""
+    """Give a path the mode and (if permitted) the owner of the path that it replaces."""
     status = model.stat()
     with suppress(PermissionError):
         os.chown(path, status.st_uid, status.st_gid)
@@ -207,12 +208,12 @@ def _give_access(path: Path, model: Path) -> None:
 
 
 def _spark_path(path: Path) -> str:
-    """Return a path as Spark takes it: unquoted, and as a pattern."""
+    """Return a path in the form for Spark, which takes it as an unquoted pattern."""
     return "file://" + re.sub(r"([][{}*?\\])", r"\\\1", str(path))
 
 
 def merged_schema(kind: str, paths: Sequence[Path], partition_by: Sequence[str] = ()) -> pa.Schema:
-    """Return the columns of this version but those of partitions, and behind them those that only files of other versions have.
+    """Return the columns of this version except partition columns, followed by those that only files of other versions have.
 
     Raises OutputError when a file has a column of another type.
     """
@@ -228,14 +229,14 @@ def merged_schema(kind: str, paths: Sequence[Path], partition_by: Sequence[str] 
 
 
 class WriteSorted(msgspec.Struct, frozen=True):
-    """Task from rows in their order to a file in a folder."""
+    """A task from ordered rows to a file in a folder."""
 
     kind: str
     schema: pa.Schema
     folder: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows; yield the name of the file and their number, nothing without rows."""
+        """Write the rows; yield the name of the file and the number of rows, or nothing if there are no rows."""
         path = Path(self.folder, f"{UNFINISHED}{uuid4().hex}.parquet")
         rows, file = 0, None
         with write_errors(str(path)), path.open("wb") as stream:

@@ -1,4 +1,4 @@
-"""Decoding of captures into tables in a folder, on a cluster or on this machine: the work of the command `pipeline`."""
+"""Decoding captures into tables in a folder, on a cluster or on this machine: the work of the command `pipeline`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Summary(msgspec.Struct):
 
     inputs: Inputs
     packets: int
-    """Number of packets in the files, of any protocol."""
+    """Number of packets of any protocol in the files."""
     segments: int
     """Number of TCP packets."""
     bytes: int
@@ -46,7 +46,7 @@ class Summary(msgspec.Struct):
 
     @property
     def total(self) -> TaskReport:
-        """Sum of the reports of all tasks."""
+        """The sum of the reports of all tasks."""
         total = TaskReport()
         for report in self.reports:
             total.add(report)
@@ -54,12 +54,12 @@ class Summary(msgspec.Struct):
 
     @property
     def median(self) -> float:
-        """Median of the seconds of the tasks that decoded."""
+        """Median seconds of a decoding task."""
         return median(self._times)
 
     @property
     def longest(self) -> float:
-        """Maximum of the seconds of the tasks that decoded; high with a large connection or a slow machine."""
+        """Most seconds of a decoding task; high with a large connection or a slow machine."""
         return max(self._times)
 
     @property
@@ -80,9 +80,9 @@ def run(
 ) -> Summary:
     """Decode captures into one table for each kind of record.
 
-    `out` is their folder, or its URI; it must be empty (`table_files.require_empty`). The number of tasks that decode is `partitions`, by
-    default one by the size of the captures; larger files than `split` bytes are read in portions of that size, if they can be.
-    `partition_by` are partition columns of tables in Parquet or JSON.
+    `out` is the folder of the tables, or its URI; it must be empty (`table_files.require_empty`). `partitions` is the number of decoding
+    tasks; by default, it depends on the size of the captures. Files of more than `split` bytes are read in portions of that size, if
+    possible. `partition_by` has the partition columns of tables in Parquet or JSON.
 
     Raises CaptureError when no input can be read as a capture, UsageError when the options cannot be combined or Spark lacks the format,
     OutputError when nothing can be written to `out`.

@@ -1,4 +1,4 @@
-"""Tables in formats of other projects, Delta Lake and Iceberg, written by Spark where they are set up."""
+"""Tables in formats of other projects, Delta Lake and Iceberg, written by Spark if it is set up for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CATALOG = "pulsarscope"
-"""Iceberg catalog of the tables in the output folder, by the names of their folders. Iceberg writes no table without a catalog."""
+"""Iceberg catalog of the tables in the output folder, by the names of their folders. Iceberg cannot write a table without a catalog."""
 
 NEEDS = {
     "delta": (
@@ -39,7 +39,7 @@ def require_format(spark: SparkSession, table_format: str, out: str) -> None:
     except Exception as error:
         if not is_spark_error(error):
             raise
-        # Other errors, as that of a missing table, do not matter yet.
+        # Other errors, such as a missing table, do not matter yet.
         if any(text in str(error) for text in ("DATA_SOURCE_NOT_FOUND", "DELTA_CONFIGURE_SPARK_SESSION", "plugin class")):
             settings_text = " ".join(f"--conf {setting}" for setting in NEEDS[table_format])
             message = (

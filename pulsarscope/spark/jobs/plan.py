@@ -1,4 +1,4 @@
-"""The plan of a run and its estimated cost, from the list of captures and a measured sample of them, before Spark starts."""
+"""The plan of a run and its estimated cost, made before Spark starts from the list of captures and a measured sample."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ TASK_BYTES = 64 << 20
 """Approximate bytes of captures per task: small enough that a stage does not wait long for its last task."""
 
 TASKS_PER_CORE = 3
-"""Minimum number of tasks per core: files and connections differ in size."""
+"""Minimum number of tasks per core, because files and connections differ in size."""
 
 _LOCAL = re.compile(r"local(?:\[(\d+)\])?")
 
 SHUFFLED = 1.05
-"""Bytes of packed segments in a shuffle, for each byte of a plain capture."""
+"""Bytes of packed segments in a shuffle for each byte of an uncompressed capture."""
 
 
 class PipelinePlan(msgspec.Struct):
-    """Plan of a run."""
+    """The plan of a run."""
 
     files: int
     bytes: int
     """Stored bytes."""
     sources: int
     compressed: int
-    """Number of compressed files, which are read by one task each."""
+    """Number of compressed files, each of which is read by one task."""
     largest: int
     """Stored bytes of the largest file."""
     portions: int
-    """Number of tasks that read."""
+    """Number of reading tasks."""
     sampled: int
     """Stored bytes of the samples."""
     expanded: float
     """Bytes of packets for each stored byte of the samples."""
     seconds: float
-    """Seconds of a core for each stored byte of the samples."""
+    """Core seconds for each stored byte of the samples."""
     rows: dict[str, float]
     """Rows for each stored byte of the samples, by kind."""
 
     @property
     def core_seconds(self) -> float:
-        """Estimated seconds of a core for decoding."""
+        """Estimated core seconds for decoding."""
         return self.seconds * self.bytes
 
     @property
@@ -116,7 +116,7 @@ def _measure(inputs: Inputs, sizes: Sequence[int], options: Options, plan: Pipel
 
 
 def plan_lines(plan: PipelinePlan, tasks: int, cores: int | None) -> Iterator[str]:
-    """Yield the plan in words; `tasks` decode, on so many cores if that is known."""
+    """Yield the plan in words; `tasks`: number of decoding tasks, `cores`: number of cores, if known."""
     size, largest = plan.bytes / 1e6, plan.largest / 1e6
     captures = f"{plural(plan.files, 'capture')} of {plural(plan.sources, 'vantage point')}"
     yield f"{captures}, {size:,.1f} MB; the largest has {largest:,.1f} MB; {plan.compressed:,} compressed"
@@ -135,7 +135,7 @@ def plan_lines(plan: PipelinePlan, tasks: int, cores: int | None) -> Iterator[st
 
 
 def local_cores(master: str | None) -> int | None:
-    """Return the cores of a master on this machine; None for a cluster, whose cores are not known before Spark starts."""
+    """Return the number of cores of a master on this machine; None for a cluster, whose cores are not known before Spark starts."""
     if master is None or master == "local[*]":
         return os.cpu_count()
     match = _LOCAL.fullmatch(master)
@@ -143,7 +143,7 @@ def local_cores(master: str | None) -> int | None:
 
 
 def planned_tasks(plan: PipelinePlan, cores: int | None) -> int:
-    """Return the number of tasks that decode, as `tables.task_count` does."""
+    """Return the number of decoding tasks, as `tables.task_count` does."""
     return max(plan.bytes // TASK_BYTES, TASKS_PER_CORE * (cores or 1))
 
 

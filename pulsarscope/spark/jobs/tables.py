@@ -1,4 +1,4 @@
-"""Decoding of packets in a data frame into a data frame for each kind of record.
+"""Decoding packets in a data frame into a data frame for each kind of record.
 
 Packed segments are shuffled by flow and decoded in one pass into packed batches of records of all kinds, and of facts. The facts are
 shuffled by key and evaluated into packed batches of findings.
@@ -34,14 +34,15 @@ if TYPE_CHECKING:
 
 
 UNRECOGNISED_MAX = 1 << 18
-"""Maximum number of unrecognised flows, the largest ones, whose packets are not shuffled: the tasks get a list of them, 4 MiB."""
+"""Maximum number of unrecognised flows whose packets are not shuffled. The largest ones are chosen; the tasks get a list of them, of 4
+MiB."""
 
 
 class CaptureScan:
-    """First pass over all files; `close` it when everything is decoded."""
+    """The first pass over all files; `close` it when everything is decoded."""
 
     def __init__(self, spark: SparkSession, inputs: Inputs, options: Options, split: int | None) -> None:
-        """Scan the files: complete ones, and with `split` larger ones in portions of this size in bytes."""
+        """Scan the files; with `split`, read larger files in portions of this size in bytes."""
         self._spark = spark
         self._inputs = inputs
         self._options = options
@@ -52,7 +53,7 @@ class CaptureScan:
             self._rows = self._rows.where(~functions.col("file").isin(complete)).unionByName(rows)
             self.portions = [summary for summary in self.portions if summary.portion.file not in complete] + portions
         self.options = with_secrets(inputs, options, sorted(secret for summary in self.portions for secret in summary.secrets))
-        """Options with the secrets in the captures, and with findings about these."""
+        """Options with the secrets in the captures, and with findings about them."""
 
     def _scan(self, portions: Sequence[Portion]) -> tuple[DataFrame, list[PortionSummary]]:
         task = ScanPortions(self._inputs, self._options, portions)
@@ -67,7 +68,7 @@ class CaptureScan:
         return min((summary.portion.file for summary in self.portions if summary.lossy), default=None)
 
     def packed_segments(self) -> DataFrame:
-        """Return the packed segments of all files, with the rows of unrecognised flows in the place of their packets."""
+        """Return the packed segments of all files, with the rows of unrecognised flows in place of their packets."""
         pairs = self._rows.where(functions.length("flow") > 0).groupBy("source", "flow")
         flows = pairs.agg(
             functions.count("*").alias("portions"),
@@ -93,7 +94,7 @@ class CaptureScan:
 
 
 def divide_files(spark: SparkSession, inputs: Inputs, split: int | None) -> list[Portion]:
-    """Return the portions in which files are read: complete files, but for those of more bytes than `split`."""
+    """Return the portions in which files are read: complete files, except those of more bytes than `split`."""
     files = len(inputs.paths)
     if split is None or (inputs.sizes or 0) <= split:
         return [Portion(file) for file in range(files)]
@@ -102,7 +103,7 @@ def divide_files(spark: SparkSession, inputs: Inputs, split: int | None) -> list
 
 
 def map_positions(spark: SparkSession, count: int, size: int | None, task: Any, schema: pa.Schema) -> DataFrame:
-    """Return the rows that a task makes of positions in a list of captures of a total size in bytes: small ones share tasks."""
+    """Return the rows that a task makes from positions in a list of captures of a total `size` in bytes; small captures share tasks."""
     return _map(spark.range(0, count, 1, min(count, task_count(spark, size or 0))), task, schema)
 
 
@@ -112,7 +113,7 @@ def task_count(spark: SparkSession, size: int) -> int:
 
 
 def decode_packets(frame: DataFrame, options: Options, partitions: int | None) -> Records:
-    """Return the records of a row for each packet, which is read once before, for findings about files and for their secrets."""
+    """Return the records of a data frame of packets. An earlier pass collects findings about files, and secrets in them."""
     code = functions.get_json_object("finding", "$.code")
     lossy = functions.coalesce(functions.max(code.isin(*LOSS_CODES)), functions.lit(col=False)).alias("lossy")
     of_file = functions.max(functions.when(functions.length("flow") == 0, functions.col("source"))).alias("source")
@@ -198,9 +199,9 @@ def _metrics() -> list[Any]:
 
 
 def _evaluated(decoded: DataFrame, job: Job) -> tuple[DataFrame, DataFrame]:
-    """Return packed batches, persisted, of the findings about legs of paths, and of all findings of the rules across connections.
+    """Return persisted packed batches of the findings about legs of paths, and of all findings of the rules across connections.
 
-    They come from as few tasks as Spark finds the facts to need.
+    Spark decides by the size of the facts how few tasks make them.
     """
     facts = _unpacked_facts(decoded)
     of_legs = facts.rule.endswith(OF_LEGS)
@@ -213,7 +214,7 @@ def _evaluated(decoded: DataFrame, job: Job) -> tuple[DataFrame, DataFrame]:
 
 
 def _joined(anchors: DataFrame, job: Job) -> DataFrame:
-    """Return packed batches of the findings about legs of paths, and of facts that name the inner ones."""
+    """Return packed batches of the findings about legs of paths, and of facts that name the inner legs."""
     shared = anchors.groupBy("rule", "key").agg(functions.count_distinct("connection").alias("connections"))
     anchors = anchors.join(shared.where("connections > 1"), ["rule", "key"], "left_semi")
     ordered = anchors.repartition(1).sortWithinPartitions(*shuffle_batches.FACT_ORDER[2:])
@@ -221,7 +222,7 @@ def _joined(anchors: DataFrame, job: Job) -> DataFrame:
 
 
 def outcome(batches: DataFrame) -> tuple[list[shuffle_batches.TaskReport], list[TableFile]]:
-    """Return the reports of all tasks and the files that they wrote, from packed batches."""
+    """Return from packed batches the reports of all tasks and the files that they wrote."""
     chosen = batches.where(batches.kind.isin(shuffle_batches.REPORT, shuffle_batches.TABLE_FILE)).select("kind", "data")
     return shuffle_batches.outcome((row.kind, row.data) for row in chosen.collect())
 
@@ -237,17 +238,17 @@ def _unpacked_facts(batches: DataFrame) -> DataFrame:
 
 
 def _sorted(frame: DataFrame, order: Sequence[str], key: int, partitions: int | None) -> DataFrame:
-    """Return rows sorted by `order` in partitions, each with all rows of equal first `key` columns."""
+    """Return rows sorted by `order` within partitions. Rows that agree in the first `key` columns are in the same partition."""
     by = order[:key]
     shuffled = frame.repartition(*by) if partitions is None else frame.repartition(partitions, *by)
     return shuffled.sortWithinPartitions(*order)
 
 
 def run_tasks(spark: SparkSession, count: int, task: Any) -> tuple[list[shuffle_batches.TaskReport], list[TableFile]]:
-    """Run so many tasks, and return what they report."""
+    """Run `count` tasks, and return their results."""
     return outcome(_map(spark.range(0, count, 1, count), task, shuffle_batches.SCHEMA))
 
 
 def _map(frame: DataFrame, task: Any, schema: pa.Schema) -> DataFrame:
-    function = task if isinstance(task, FunctionType) else task.__call__  # Spark looks at the signature
+    function = task if isinstance(task, FunctionType) else task.__call__  # Spark inspects the signature
     return frame.mapInArrow(function, from_arrow_schema(schema))

@@ -1,1 +1,1 @@
-"""Rows that pass between tasks, as batches of Arrow."""
+"""Rows that pass between tasks, as Arrow batches."""

@@ -1,6 +1,6 @@
-"""Packed segments: the packets of one flow in one stretch of a file as one row, because each row costs time in a shuffle.
+"""Packed segments: the packets of one flow in one stretch of a file form one row, because each row costs time in a shuffle.
 
-A stretch is a series of blocks that a reader holds at a time. Sorted by first packet, the rows of a flow are in order.
+A stretch is a series of blocks that a reader holds at a time. Rows of a flow are in order when sorted by first packet.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from pulsarscope.spark.rows.record_batch import to_record_batch
 _FIELDS: Any = [("source", pa.string()), ("flow", pa.binary()), ("file", pa.int64()), ("packet", pa.int64()), ("data", pa.binary())]
 
 SCHEMA = pa.schema(_FIELDS)
-"""A row per flow and stretch: its flow key, the lower of both directions, its file and its first packet. Rows with an empty flow key are
-findings about files, as JSON, and rows of unrecognised flows, pickled."""
+"""A row per flow and stretch: its flow key (the lower one of both directions), its file and its first packet. Rows with an empty flow key
+hold findings about files, as JSON, and rows of unrecognised flows, pickled."""
 
 ORDER = ("source", "flow", "file", "packet")
 """Sort order of the rows of a partition for decoding."""
 
 STRETCH_BYTES = 4 << 20
-"""Payload bytes of a stretch, to which the last block is added: this much of a file is in memory."""
+"""Payload bytes of a stretch before its last block: this much of a file is in memory."""
 
 STRETCH_PACKETS = 50_000
 """Number of packets of a stretch, about 25 MiB of objects."""
 
 _COLUMNS = "qqIIBHIH"
-"""Array types of a segment's numbers: packet, time, sequence, acknowledgment, flags, window, missing, identification."""
+"""Array types of the numbers of a segment: packet, time, sequence, acknowledgment, flags, window, missing, identification."""
 
 Sides = tuple[list[Segment], list[Segment]]
-"""Segments of the direction of the flow key, and of the other direction, each in packet order."""
+"""Segments in the direction of the flow key, and in the other direction, each in packet order."""
 
 
 def pack(sides: Sides, owners: Mapping[int, Owner] = {}) -> bytes:
-    """Return segments as bytes, and behind them the owners of their packets."""
+    """Return segments as bytes, followed by the owners of their packets."""
     parts = [array("I", map(len, sides)).tobytes()]
     for segments in sides:
         if segments:
@@ -57,7 +57,7 @@ def pack(sides: Sides, owners: Mapping[int, Owner] = {}) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[Sides, dict[int, Owner]]:
-    """Return the segments and the owners of `pack`."""
+    """Return the segments and the owners from the result of `pack`."""
     counts = memoryview(data)[:8].cast("I")
     position = 8
     sides: list[list[Segment]] = []
@@ -76,7 +76,7 @@ def unpack(data: bytes) -> tuple[Sides, dict[int, Owner]]:
 
 
 def _texts(data: bytes, position: int, count: int) -> tuple[list[bytes], int]:
-    """Return byte strings behind their lengths, and the position behind them."""
+    """Return byte strings, which follow their lengths, and the position after them."""
     end = position + 4 * count
     texts = []
     for length in _numbers("I", data[position:end]):
@@ -97,13 +97,13 @@ def pack_rows(rows: Iterable[Row]) -> bytes:
 
 
 def unpack_rows(data: bytes) -> list[Row]:
-    """Return the rows of `pack_rows`."""
+    """Return the rows from the result of `pack_rows`."""
     rows: list[Row] = pickle.loads(data)  # noqa: S301 - a task of the same job wrote it
     return rows
 
 
 class SegmentPacker:
-    """Packer of the segments of one stretch of a file."""
+    """A packer of the segments of one stretch of a file."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -147,7 +147,7 @@ class SegmentPacker:
 
 
 def pack_file(blocks: Iterable[Block], source: str | None, file: int, skipped: Collection[bytes] = frozenset()) -> Iterator[pa.RecordBatch]:
-    """Yield the packed segments of a file, and the findings about it, without the flows of which the lower keys are `skipped`."""
+    """Yield the packed segments of a file, and the findings about it, without flows whose lower key is in `skipped`."""
     packer = SegmentPacker()
     for block in blocks:
         for key, segments in block.flows.items():
@@ -161,7 +161,7 @@ def pack_file(blocks: Iterable[Block], source: str | None, file: int, skipped: C
 
 
 class FlowReader:
-    """Reader of sorted packed segments: the blocks of each flow, to be read before the next, and what rows without a flow key have."""
+    """A reader of sorted packed segments: the blocks of each flow, to be read before the next, and the rows without a flow key."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Read the first row."""

@@ -1,4 +1,4 @@
-"""Packets as rows of Arrow: the rows of `spark.read.format("pulsarscope")`."""
+"""Packets as Arrow rows: the rows of `spark.read.format("pulsarscope")`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from pulsarscope.model.text import printable
 from pulsarscope.spark.rows.packed_segments import SegmentPacker
 
 BATCH_PACKETS = 10_000
-"""Number of packets of a record batch, as in Spark itself."""
+"""Number of packets in a record batch, as in Spark itself."""
 
 BATCH_BYTES = 4 << 20
-"""Payload bytes of a record batch: a worker holds several of them."""
+"""Payload bytes of a record batch: a worker holds several batches."""
 
 _FIELDS: Any = [
     pa.field("source", pa.string(), metadata={"description": "Vantage point (--source-by); null when all captures share one."}),
@@ -60,14 +60,14 @@ class KeyLog(msgspec.Struct, frozen=True):
     """TLS secrets in a capture."""
 
     path: str
-    """Path of the capture, for messages."""
+    """Path of the capture, for use in messages."""
     log: bytes
 
 
 def packet_batches(
     blocks: Iterable[Block], source: str | None, file: int, path: str = "", secrets: Callable[[], list[tuple[int, bytes]]] = list
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the packets and findings of one file, and the key logs in it: `secrets` returns the new ones after each block."""
+    """Yield the packets and findings of one file, and its key logs; `secrets` returns new key logs after each block."""
     waiting = _Columns()
     for block in blocks:
         for key, segments in block.flows.items():
@@ -87,7 +87,7 @@ def packet_batches(
 
 
 def finding_batch(findings: Iterable[Finding]) -> pa.RecordBatch:
-    """Return the rows of findings about no file, as of the first one."""
+    """Return the rows of findings that are not about a file, as if about the first one."""
     columns = _Columns()
     for finding in findings:
         columns.add_other(None, None, None, finding=finding)
@@ -173,7 +173,7 @@ def _bytes(values: Any) -> Any:
 
 
 def pack_packets(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the packed segments of packets sorted by source, flow, file and number, in the same order."""
+    """Yield the packed segments of packets that are sorted by source, flow, file and number, in the same order."""
     for batch in batches:
         places = zip(*(batch.column(name).to_pylist() for name in ("source", "flow", "file")), strict=True)
         backwards = batch.column("backwards").to_pylist()
@@ -200,5 +200,5 @@ def _segments(batch: pa.RecordBatch) -> list[Segment]:
 
 
 def _integer_values(column: Any) -> list[int]:
-    """Return the values of a column of int64 without nulls."""
+    """Return the values of an int64 column without nulls."""
     return memoryview(column.buffers()[1]).cast("q")[column.offset : column.offset + len(column)].tolist()

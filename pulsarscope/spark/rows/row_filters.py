@@ -1,6 +1,6 @@
-"""Filters that Spark pushes down, evaluated on columns of Arrow.
+"""Filters that Spark pushes down, evaluated on Arrow columns.
 
-Spark evaluates all of them once more. So a filter that is not understood is left out here, and no row is lost by it.
+Spark evaluates all of them again, so a filter that is not understood can be ignored here.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _INTEGERS = range(-(1 << 63), 1 << 63)
 
 
 class RowFilters:
-    """The filters of a read that are understood; all of them hold for a row that passes."""
+    """The filters of a read that are understood. A row that passes meets all of them."""
 
     def __init__(self, kind: str, schema: pa.Schema, filters: Iterable[Any] = ()) -> None:
-        """Take those of the filters that are understood for these columns of a kind."""
+        """Take the filters that are understood, for these columns of a kind."""
         self._filters = [each for each in filters if _is_understood(each, schema)]
         self._names = tuple(dict.fromkeys(_column(each) for each in self._filters))
         self._kind = kind
@@ -51,7 +51,7 @@ class RowFilters:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that they read."""
+        """The columns that the filters read."""
         return self._names
 
     def select(self, rows: Sequence[Any]) -> Sequence[Any]:
@@ -71,13 +71,13 @@ class RowFilters:
         return passing
 
     def mask(self, batch: pa.RecordBatch) -> Any:
-        """Return for each row of a batch whether it may pass, as far as columns of the batch show it."""
+        """Return for each row of a batch whether it may pass, by the columns in the batch."""
         columns = {name: batch.column(name) for name in self._names if name in batch.schema.names}
         wide = {name: column.cast(pa.int64()) if column.type == pa.int32() else column for name, column in columns.items()}
         return _mask([each for each in self._filters if _column(each) in wide], wide)
 
     def one_of(self, name: str) -> frozenset[str] | None:
-        """Return the texts of which a column must have one; None when it may have any."""
+        """Return the set of texts to which a column is restricted; None if it may have any value."""
         texts: frozenset[str] | None = None
         for each in self._filters:
             if _column(each) == name and isinstance(each, (datasource.EqualTo, datasource.In)):
@@ -124,7 +124,7 @@ def _mask(filters: Iterable[Any], columns: Mapping[str, Any]) -> Any:
 
 
 def _holds(each: Any, column: Any) -> Any:
-    """Return for each row whether a filter holds, null where SQL says null."""
+    """Return for each row whether a filter holds; null as in SQL."""
     if isinstance(each, datasource.Not):
         return _compute.invert(_holds(each.child, column))
     if isinstance(each, datasource.IsNull):
@@ -141,7 +141,7 @@ def _holds(each: Any, column: Any) -> Any:
 
 
 def _in(column: Any, values: Sequence[Any]) -> Any:
-    """Return whether a column has one of the values: null where it is null, and where it has none of them and one of them is null."""
+    """Return whether a column has one of the values; null where the column is null, or matches none while one of the values is null."""
     found = _compute.is_in(column, value_set=pa.array([value for value in values if value is not None], column.type))
     unknown = _compute.is_null(column) if None not in values else _compute.invert(found)
     return _compute.if_else(unknown, pa.scalar(None, pa.bool_()), found)

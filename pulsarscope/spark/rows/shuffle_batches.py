@@ -1,7 +1,7 @@
 """Packed batches: rows of one kind as an Arrow stream in one cell, so that one pass yields all kinds at little cost to Spark.
 
-Beside the kinds of records there are facts for the rules across connections, a report of each task, and the files that it wrote when it
-writes its records itself.
+In addition to the kinds of records, there are facts for the rules across connections, a report of each task, and the files that a task
+wrote if it writes its records itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BATCH_BYTES = 4 << 20
 """Data bytes of one record batch."""
 
 ONE_THREAD = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-"""Columns are compressed one after the other: they are small, and handing them to threads takes longer."""
+"""Columns are compressed one after the other: they are small, and passing them to threads would take longer."""
 
 _FACT: Any = [
     ("rule", pa.string()),
@@ -47,30 +47,30 @@ _FACT: Any = [
 ]
 
 FACTS = pa.schema(_FACT)
-"""A row per fact. `number` is the order of the facts of one connection at the same place; `outer` is the outer leg of the connection when
-that is an inner one."""
+"""A row per fact. `number` orders the facts of one connection at the same place; `outer` is the outer leg of the connection if that is an
+inner leg."""
 
 FACT_ORDER = ("rule", "key", "source", "file", "packet", "sub", "connection", "number")
 
 
 class StreamProgress(msgspec.Struct, frozen=True):
-    """Progress of a stream after a batch."""
+    """The progress of a stream after a batch."""
 
     files: int
-    """Number of captures of its list that are decoded."""
+    """Number of decoded captures in its list."""
     newest: int
-    """Time up to which the captures were read, nanoseconds since the epoch."""
+    """Time up to which the captures were read, in nanoseconds since the epoch."""
     ends: bool
-    """True when no connection and no key stays open."""
+    """True if no connection and no key stays open."""
 
 
 class TaskReport(msgspec.Struct):
-    """Counts of one task."""
+    """The counts of one task."""
 
     packets: int = 0
     """Number of decoded packets."""
     unrecognised: int = 0
-    """Number of packets of unrecognised flows, which the scan counted."""
+    """Number of packets of unrecognised flows, from the scan."""
     bytes: int = 0
     """Payload bytes of the decoded packets."""
     flows: int = 0
@@ -78,11 +78,11 @@ class TaskReport(msgspec.Struct):
     """Payload bytes of the largest flow."""
     connections: int = 0
     open: int = 0
-    """Number of connections that go on in the next batch of a stream."""
+    """Number of connections that continue in the next batch of a stream."""
     progress: StreamProgress | None = None
     """None outside of streams."""
     facts: int = 0
-    """Number of facts that it hands on."""
+    """Number of facts that it passes on."""
     severities: dict[str, int] = {}
     damaged: bool = False
     seconds: float = 0.0
@@ -116,7 +116,7 @@ def outcome(rows: Iterable[tuple[str, Any]]) -> tuple[list[TaskReport], list[Tab
 
 
 class BatchEncoder:
-    """Encoder of rows as Arrow streams of all flat columns."""
+    """An encoder of rows as Arrow streams with all flat columns."""
 
     def __init__(self) -> None:
         self._encoders: dict[str, RecordBatches] = {}
@@ -175,7 +175,7 @@ class ShuffleBuffer:
 
     @property
     def full(self) -> bool:
-        """True when they should be taken."""
+        """True when the packed batches should be taken."""
         return self._bytes >= BATCH_BYTES
 
     def take(self) -> Iterator[pa.RecordBatch]:

@@ -1,1 +1,1 @@
-"""Spark sessions, and the processes and Java that they run in."""
+"""Spark sessions, and the processes and Java in which they run."""

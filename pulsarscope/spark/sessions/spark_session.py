@@ -1,4 +1,4 @@
-"""Spark sessions: on a cluster, behind Spark Connect, on this machine, or that of spark-submit; and the distributions that they need."""
+"""Spark sessions on a cluster, behind Spark Connect, on this machine, or from spark-submit; and the distributions that they need."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ INTERRUPTS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGH
 LOCAL = "local[*]"
 
 ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Environment of the workers: one heap for all threads; with a heap for each thread a worker takes up to twice the memory."""
+"""Environment of the workers: one heap for all threads. With a heap for each thread, a worker takes up to twice the memory."""
 
 SETTINGS = {
     **{f"spark.executorEnv.{name}": value for name, value in ALLOCATOR.items()},
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),  # with packets of 60 KB a worker takes a third of the memory
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 << 20),  # with 60 KB packets, a worker takes a third of the memory
     "spark.sql.python.filterPushdown.enabled": "true",  # Spark refuses a data source that takes filters without it
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -52,7 +52,7 @@ OF_SESSIONS = "spark.sql."
 
 LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # the second compiler costs 12 s of a processor before it pays
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # the second compiler costs 12 s of processor time before it pays off
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "64",
@@ -63,21 +63,21 @@ WHEELS = {"pyspark": "4.1", "pyarrow": "18", "pandas": "2.2"}
 """Required distributions and their oldest versions."""
 
 REMOTE_WHEELS = {"grpcio": "1.76", "grpcio-status": "1.76", "googleapis-common-protos": "1.71", "zstandard": "0.25"}
-"""Further ones that a client of Spark Connect needs."""
+"""Further distributions that a client of Spark Connect needs."""
 
 GATEWAY_MODULES = ("java_gateway", "clientserver")
-"""Modules of py4j that log by the root of all loggers, or by one of their name."""
+"""Modules of py4j that log to the root logger, or to one with their name."""
 
 SHIPPED = (".py", ".tsv")
-"""Suffixes of the files that workers need: modules, and tables of rules."""
+"""Suffixes of the files that workers need: modules and tables of rules."""
 
 UNCHECKED = struct.pack("<I", 1)
-"""Flags of a compiled module with the hash of its source, which nobody verifies."""
+"""Flags of a compiled module with an unchecked hash of its source."""
 
 _END_OF_JAVA = re.compile(r'^Exception in thread "main" (?:[\w.$]+: )?(.+)$', re.MULTILINE)
 
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*([\w.]+(?:: .*)?)")
-"""The report of an exception in Python, whose last line is the group."""
+"""The report of a Python exception; the group is its last line."""
 
 
 def wheels(master: str | None) -> dict[str, str]:
@@ -108,8 +108,8 @@ def require_distributions(master: str | None = None) -> None:
 def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """Yield a session, and stop it at the end.
 
-    `master` is that of Spark, or the address of a Connect server; None is that of spark-submit, else all cores of this machine.
-    Raises UsageError when a distribution or a Java that fits is missing, OutputError when Spark does not start or the job fails.
+    `master`: a master of Spark, or the address of a Connect server; None: that of spark-submit, else all cores of this machine.
+    Raises UsageError when a distribution or a suitable Java is missing, OutputError when Spark does not start or the job fails.
     """
     require_distributions(master)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - pyspark is an extra
@@ -161,9 +161,9 @@ def session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSe
 
 @contextmanager
 def _signals_held() -> Iterator[list[int]]:
-    """Hold back a first signal while Spark starts, and list it: an interrupted start leaves Java running. A second one is handled at once.
+    """Defer a first signal while Spark starts, and list it: an interrupted start leaves Java running. A second one is handled at once.
 
-    The handler of SIGINT that Spark sets is replaced by the one before: it calls Java from within a call of Java, which fails.
+    Restore the original handler of SIGINT: the one that Spark sets calls Java from within a call of Java, which fails.
     """
     held: list[int] = []
     handlers = {number: handler for number in INTERRUPTS if callable(handler := signal.getsignal(number))}
@@ -186,7 +186,7 @@ def _signals_held() -> Iterator[list[int]]:
 
 @contextmanager
 def _failed_calls_unlogged() -> Iterator[None]:
-    """Keep py4j from writing tracebacks of calls that failed or were interrupted: it raises an exception, too."""
+    """Keep py4j from writing tracebacks of failed or interrupted calls: it also raises an exception."""
 
     def is_ours(record: logging.LogRecord) -> bool:
         return record.module not in GATEWAY_MODULES
@@ -202,9 +202,10 @@ def _failed_calls_unlogged() -> Iterator[None]:
 
 
 def zip_package(folder: Path) -> str:
-    """Write this package as a zip file for the workers into a folder, and return its path. The workers must have its dependencies.
+    """Write this package to a folder as a zip file for the workers, and return its path. The workers must have its dependencies.
 
-    Python does not keep what it compiles of a zip file, which takes seconds in each process; what is compiled here goes along.
+    Python does not cache the modules that it compiles from a zip file, which takes seconds in each process. So the file has compiled
+    modules.
     """
     root = Path(__file__).resolve().parents[3]
     path = folder / "pulsarscope.zip"
@@ -219,13 +220,13 @@ def zip_package(folder: Path) -> str:
 
 
 def _compiled(source: Path, name: str) -> bytes:
-    """Return a module as Python keeps it, for use without a look at the date of its source (PEP 552)."""
-    code = SourceFileLoader(name, os.fspath(source)).get_code(name)  # from the cache of Python, if it has one
+    """Return a module in compiled form, for use without a check of the date of its source (PEP 552)."""
+    code = SourceFileLoader(name, os.fspath(source)).get_code(name)  # from Python's cache, if it is there
     return MAGIC_NUMBER + UNCHECKED + source_hash(source.read_bytes()) + marshal.dumps(code)
 
 
 def is_spark_error(error: BaseException) -> bool:
-    """Return True for an exception of Spark or of py4j, and for what is raised when Java is gone."""
+    """Return True for an exception of Spark or py4j, and for exceptions raised when Java is gone."""
     return isinstance(error, (ConnectionRefusedError, ConnectionResetError)) or type(error).__module__.partition(".")[0] in {
         "pyspark",
         "py4j",
@@ -233,18 +234,18 @@ def is_spark_error(error: BaseException) -> bool:
 
 
 def job_error(error: BaseException, log: str) -> PulsarscopeError:
-    """Return the error of a job that failed: a fault in a task ends the command as one in its own process does."""
+    """Return the error for a failed job: a fault in a task ends the command like a fault in its own process."""
     details = f"({error_line(error)}); details are in {log}"
     name = (_raised_in_task(error) or "").partition(":")[0]
     kind = getattr(builtins, name, None)
     is_expected = not name or name.startswith(("pulsarscope.model.errors.", "pyspark.", "py4j."))
-    if is_expected or (isinstance(kind, type) and issubclass(kind, OSError)):  # of files that are gone, or disks that are full
+    if is_expected or (isinstance(kind, type) and issubclass(kind, OSError)):  # such as missing files or full disks
         return OutputError(f"the Spark job failed {details}")
     return InternalError(f"internal error in a task of the Spark job {details}")
 
 
 def error_line(error: BaseException) -> str:
-    """Return the message of an exception in one line; that of the cause when a task or Java raised it."""
+    """Return the message of an exception in one line; if a task or Java raised it, the message of its cause."""
     if (raised := _raised_in_task(error)) is not None:
         return raised
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
@@ -253,13 +254,13 @@ def error_line(error: BaseException) -> str:
 
 
 def _raised_in_task(error: BaseException) -> str | None:
-    """Return name and text of the exception that ended a task, None when none did."""
+    """Return name and text of the exception that ended a task; None if there was none."""
     raised = _TRACEBACK.findall(str(error))
-    return raised[-1] if raised else None  # the last one was raised while those before it were handled
+    return raised[-1] if raised else None  # the last one was raised while the others were handled
 
 
 class SparkLog:
-    """Temporary file for the standard error of Java and the workers; removed unless it is kept."""
+    """A temporary file for the standard error of Java and the workers, removed unless it is kept."""
 
     def __init__(self) -> None:
         descriptor, self.path = tempfile.mkstemp(prefix="pulsarscope-spark-", suffix=".log")
@@ -268,7 +269,7 @@ class SparkLog:
 
     @contextmanager
     def redirected(self) -> Iterator[None]:
-        """Redirect the standard error of processes that are started meanwhile to the file."""
+        """Redirect the standard error of processes started within the block to the file."""
         sys.stderr.flush()
         before = os.dup(2)
         os.dup2(self._descriptor, 2)

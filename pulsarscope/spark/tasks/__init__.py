@@ -1,1 +1,1 @@
-"""Work of the tasks: scanning, decoding, evaluating rules across connections."""
+"""The work of the tasks: scanning, decoding, evaluating rules across connections."""

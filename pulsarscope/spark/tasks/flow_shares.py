@@ -1,7 +1,7 @@
-"""Shares of the connections of captures, one for each task of a read: each task reads the packets and keeps those of its flows.
+"""Shares of the connections of captures, one for each task of a read. Each task reads all packets and keeps those of its flows.
 
-A connection is decoded from its own packets, and from the TLS secrets in captures before them. So its rows are the same whichever other
-connections are decoded beside it. What looks across connections, findings and journeys, has one share of everything.
+A connection is decoded from its own packets, and from TLS secrets in captures before them. So its rows do not depend on the other
+connections of its share. Findings and journeys, which depend on several connections, use one share of everything.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ SHARE_BYTES = 64 << 20
 """Approximate bytes of captures for each share."""
 
 SHARES_MAX = 8
-"""Default maximum of shares of the same captures, for each of which these are read."""
+"""Default maximum number of shares of the same captures: each share reads all of them."""
 
 KNOWN_FLOWS_MAX = 1 << 17
 """Number of flows for which the decision to keep them is cached."""
 
 
 def share_of(key: bytes, count: int) -> int:
-    """Return the share of a flow, and of its reverse, among so many."""
+    """Return the share of a flow, and of its reverse, among `count` shares."""
     return crc32(min(key, reverse_key(key))) % count
 
 
 class FlowShare(msgspec.Struct, frozen=True):
-    """Connections of some successive captures: those whose flow key falls to one of several numbers."""
+    """The connections in successive captures whose flow keys fall into certain shares."""
 
     first: int
     """Position of the first capture."""
     end: int
-    """Position behind the last one."""
+    """Position after the last capture."""
     number: int = 0
     count: int = 1
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Endpoints of connections; None: any."""
+    """Wanted endpoints of connections; None: any."""
 
     clients: frozenset[str] | None = None
     servers: frozenset[str] | None = None
 
     def includes(self, key: bytes) -> bool:
-        """Return True when a flow may have a connection with such a client and such a server."""
+        """Return True if a flow may have a connection between a wanted client and a wanted server."""
         if self.clients is None and self.servers is None:
             return True
         ends = {source_endpoint(key), source_endpoint(reverse_key(key))}
@@ -58,9 +58,10 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 def capture_sets(inputs: Inputs) -> list[tuple[int, int]]:
-    """Return the first position and the one behind the last, of captures that are decoded without the others.
+    """Return the ranges of positions (first, after the last) of captures that can be decoded without the others.
 
-    They are those of one vantage point; all, if any may bring TLS secrets, which hold for all captures behind it.
+    Each range has the captures of one vantage point. If any capture may contain TLS secrets, which apply to all captures after it, there is
+    one range.
     """
     files = len(inputs.paths)
     starts = [file for file in range(files) if not inputs.continues(file)]
@@ -70,7 +71,7 @@ def capture_sets(inputs: Inputs) -> list[tuple[int, int]]:
 
 
 def shares_of(inputs: Inputs, sets: Sequence[tuple[int, int]], count: int | None = None) -> list[FlowShare]:
-    """Return the shares of sets of captures: `count` of each, by default a number by their size."""
+    """Return the shares of sets of captures: `count` for each set; by default, a number by their size."""
     size = (inputs.sizes or 0) / max(len(inputs.paths), 1)
     shares = []
     for first, end in sets:
@@ -89,7 +90,7 @@ def _can_bring_secrets(path: str) -> bool:
 
 
 class ShareBlocks:
-    """The blocks of one capture with the flows of a share alone."""
+    """The blocks of one capture with only the flows of a share."""
 
     recognised = True
     """Always True: a finding reports a file that is not a capture."""
@@ -101,7 +102,7 @@ class ShareBlocks:
 
     @property
     def first_time(self) -> int | None:
-        """Return the time of the first packet of the capture, None before it was read."""
+        """Return the time of the first packet of the capture; None before it was read."""
         return None if self._reader is None else self._reader.first_time
 
     def __iter__(self) -> Iterator[Block]:
@@ -120,12 +121,12 @@ class ShareBlocks:
 
 
 class KeptFlows:
-    """The flows of a share, of which only some may be wanted."""
+    """The flows of a share, or only the wanted ones among them."""
 
     def __init__(
         self, inputs: Inputs, share: FlowShare, wanted: Wanted, files: Sequence[bool] | None = None, times_location: str = ""
     ) -> None:
-        """Read some of the captures, by default all; note their times in a folder, unless its name is empty."""
+        """Read some of the captures (by default, all), and note their times in a folder, unless its name is empty."""
         self._inputs = inputs
         self._files = files
         self._times = TimesFolder(times_location) if times_location else None
@@ -135,7 +136,7 @@ class KeptFlows:
         self._chosen: set[bytes] | None = None
 
     def choose(self, files: Sequence[bool], times: Callable[[list[int]], list[bool]] | None) -> None:
-        """Look for the flows that have a packet in one of these files, at one of these times, and keep no others.
+        """Find the flows with a packet in one of these files at one of these times, and keep only those.
 
         Each row of a connection has the file and the time of one of its packets.
         """
@@ -150,7 +151,7 @@ class KeptFlows:
         self._known.clear()
 
     def read(self, path: str, file: int) -> ShareBlocks:
-        """Return the blocks of a capture; none of one in which no flow is kept."""
+        """Return the blocks of a capture, or no blocks if none of its flows is kept."""
         is_read = self._share.first <= file < self._share.end and self._chosen != set() and (self._files is None or self._files[file])
         if not is_read:
             return ShareBlocks(None, self)
@@ -158,7 +159,7 @@ class KeptFlows:
         return ShareBlocks(reader, self, None if self._times is None else self._times.begin(path))
 
     def select(self, block: Block) -> None:
-        """Leave out the other flows of a block."""
+        """Remove the other flows from a block."""
         if self._share.count == 1 and self._wanted == Wanted() and self._chosen is None:
             return
         for key in [key for key in block.flows if not self._keeps(key)]:
@@ -176,16 +177,16 @@ class KeptFlows:
 
 
 class FlowDivision:
-    """Division of the flows of blocks among several shares of one task."""
+    """The division of the flows of blocks among several shares of one task."""
 
     def __init__(self, shares: Sequence[int], count: int) -> None:
-        """Begin; `shares` are those of the task among `count`."""
+        """Prepare; `shares`: the shares of the task among `count`."""
         self._shares = shares
         self._count = count
         self._known: dict[bytes, int] = {}
 
     def divided(self, block: Block) -> list[Block]:
-        """Return a block for each share. The first one also has what is about no flow."""
+        """Return a block for each share. The first one also has everything that is not about a flow."""
         if self._count == 1:
             return [block]
         known = self._known
@@ -202,7 +203,7 @@ class FlowDivision:
 
 
 def deal(loads: Sequence[int], tasks: int) -> list[list[int]]:
-    """Return the shares of each task: those with the largest loads first, each to the task with the least so far."""
+    """Return the shares of each task. Shares with the largest loads are assigned first, each to the task with the least load so far."""
     parts: list[list[int]] = [[] for _ in range(tasks)]
     for share in sorted(range(len(loads)), key=lambda share: -loads[share]):
         min(parts, key=lambda part: (sum(loads[own] for own in part), len(part))).append(share)

@@ -1,7 +1,7 @@
-"""Decoding of a stream by one task alone, which looks across all connections.
+"""Decoding a stream in a single task, which sees all connections.
 
-Facts for rules across connections wait in files of the checkpoint, as with tables, and a batch evaluates those slices of them that are due.
-So a batch costs what its captures do, however many facts wait.
+Facts for rules across connections wait in files of the checkpoint, as with tables, and a batch evaluates the slices that are due. So the
+cost of a batch depends on its captures, and not on the number of waiting facts.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pulsarscope.spark.tasks.share_decoder import ShareBatch, ShareDecoder, Stat
 
 
 class OnlyShareDecoder:
-    """Decoder of one batch of the only share, or of a part of it, with findings and journeys across connections."""
+    """A decoder of one batch of the only share, or of a part of it, with findings and journeys across connections."""
 
     def __init__(self, options: Options, batch: ShareBatch, states: States, checkpoint: Checkpoint) -> None:
-        """Resume from the state of the batch before, and from the files in the checkpoint that it names."""
+        """Resume from the state of the previous batch, and from the files in the checkpoint that it names."""
         self._options = options
         self._batch = batch
         self._checkpoint = checkpoint

@@ -1,4 +1,4 @@
-"""Work of the tasks, without Spark: files to packed segments, sorted packed segments to records, sorted facts to findings."""
+"""The work of the tasks, without Spark: files to packed segments, sorted packed segments to records, sorted facts to findings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from pulsarscope.spark.tasks.share_decoder import ShareBatch, ShareDecoder, Stat
 Batches = Iterator[pa.RecordBatch]
 
 WAITING_BYTES = 4 << 20
-"""Payload bytes of packets whose rows are held as objects before they are packed."""
+"""Payload bytes of packets whose rows are held as objects until they are packed."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class Job(msgspec.Struct, frozen=True):
     lossy: int | None = None
     """First file with a finding that packets are missing."""
     out: str | None = None
-    """Folder in which tasks write their records; None to return them in packed batches."""
+    """Folder to which tasks write their records; None to return them in packed batches."""
     table_format: str = "parquet"
     partition_by: tuple[str, ...] = ()
     """Partition columns of the tables."""
@@ -66,7 +66,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class ReadFiles(msgspec.Struct, frozen=True):
-    """Task from positions in the list of portions to packed segments, or to packets."""
+    """A task from positions in the list of portions to packed segments, or to packets."""
 
     inputs: Inputs
     portions: Sequence[Portion]
@@ -74,7 +74,7 @@ class ReadFiles(msgspec.Struct, frozen=True):
     skipped: Mapping[int, Collection[bytes]] = {}
     """Lower flow keys that packed segments leave out, by file."""
     findings: tuple[Finding, ...] = ()
-    """Findings about key logs; `inputs` has those about captures."""
+    """Findings about key logs; `inputs` has the findings about captures."""
 
     def __call__(self, positions: Iterable[Any]) -> Batches:
         """Yield the contents of portions; the only column of `positions` has their positions."""
@@ -89,7 +89,7 @@ class ReadFiles(msgspec.Struct, frozen=True):
         path = self.inputs.paths[file]
         reader = BlockReader(path, file, by_interface=self.inputs.by_interface, opener=open_path, portion=portion)
         blocks: Iterator[Block] = reader
-        if (file, portion.start) == (self.portions[0].file, 0):  # findings about no packet are reported once
+        if (file, portion.start) == (self.portions[0].file, 0):  # findings without a packet are reported once
             blocks = chain([Block(file, {}, set(), [*self.findings, *self.inputs.findings], 0, 1, 0, 0, 0)], blocks)
         source = self.inputs.source(file)
         if self.packets:
@@ -98,7 +98,7 @@ class ReadFiles(msgspec.Struct, frozen=True):
 
 
 class DecodeFlows(msgspec.Struct, frozen=True):
-    """Task from packed segments, or packets, sorted by `packed_segments.ORDER` to packed batches."""
+    """A task from packed segments or packets, sorted by `packed_segments.ORDER`, to packed batches."""
 
     job: Job
     packets: bool = False
@@ -112,7 +112,7 @@ class DecodeFlows(msgspec.Struct, frozen=True):
 
 
 class EvaluateFacts(msgspec.Struct, frozen=True):
-    """Task from facts sorted by `shuffle_batches.FACT_ORDER` to packed batches of findings."""
+    """A task from facts, sorted by `shuffle_batches.FACT_ORDER`, to packed batches of findings."""
 
     job: Job
 
@@ -123,7 +123,7 @@ class EvaluateFacts(msgspec.Struct, frozen=True):
 
 
 class JoinLegs(msgspec.Struct, frozen=True):
-    """Task from the anchors that several connections have, in the order of their places, to packed batches of findings and facts."""
+    """A task from the anchors shared by several connections, in the order of their places, to packed batches of findings and facts."""
 
     job: Job
 
@@ -137,7 +137,7 @@ class JoinLegs(msgspec.Struct, frozen=True):
 
 
 class Evaluation(msgspec.Struct):
-    """Evaluation of slices of the facts that wait in a stream: tasks that each have a part of the slices."""
+    """The evaluation of slices of the waiting facts of a stream, by tasks that each have some of the slices."""
 
     job: Job
     checkpoint: str
@@ -149,7 +149,7 @@ class Evaluation(msgspec.Struct):
     """Facts about the legs of paths."""
 
     def join_legs(self) -> list[pa.RecordBatch]:
-        """Find the legs of paths, before the tasks; return packed batches of the findings about them."""
+        """Find the legs of paths before the tasks run; return packed batches of the findings about them."""
         return [*_records(self.job, self._join)]
 
     def _join(self, collected: _Collected) -> Iterator[list[Any]]:
@@ -158,7 +158,7 @@ class Evaluation(msgspec.Struct):
         with self._left(self.tasks) as writer:
 
             def emit(rule: str, key: str, fact: Fact) -> None:
-                if key:  # it names the outer leg of a connection
+                if key:  # the fact names the outer leg of a connection
                     self.joined.append((rule, key, fact))
                 else:
                     writer.add_again(rule, key, fact)
@@ -166,7 +166,7 @@ class Evaluation(msgspec.Struct):
             yield from _findings(self.job, join_legs(anchors, self.job.options, emit, goes_on=not self.progress.ends), collected)
 
     def rows(self) -> Iterator[list[Any]]:
-        """Yield the findings and journeys of all slices, and those about the legs of paths, as the only task."""
+        """Yield the findings and journeys of all slices, and the findings about legs of paths, as the only task."""
         collected = _Collected()
         yield from self._join(collected)
         yield from self._evaluated(0, collected)
@@ -192,7 +192,7 @@ class Evaluation(msgspec.Struct):
 
 
 class _Collected(msgspec.Struct):
-    """Facts and counts of a task."""
+    """The facts and counts of a task."""
 
     number: int = 0
     """Number of the latest fact."""
@@ -207,9 +207,9 @@ class _Collected(msgspec.Struct):
 
 
 def _records(job: Job, decode: Callable[[_Collected], Iterator[list[Any]]]) -> Batches:
-    """Yield packed batches of rows, or of the names of the files that they are written to, and of facts and counts.
+    """Yield packed batches of rows, or of the names of the files to which they are written, and of facts and counts.
 
-    `decode` returns the rows in lists, and fills its argument.
+    `decode` yields lists of rows, and fills its argument.
     """
     began = time.monotonic()
     collected = _Collected()
@@ -255,7 +255,7 @@ def _records(job: Job, decode: Callable[[_Collected], Iterator[list[Any]]]) -> B
 
 def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected) -> Iterator[list[Any]]:
     report = collected.report
-    together = job.table_format != "json"  # rows become Arrow columns for all others
+    together = job.table_format != "json"  # all other formats convert rows to Arrow columns
     run = FlowRun(job.inputs, msgspec.structs.replace(job.options, rows_max=ROWS_MAX, together=together), collected.emit_fact, job.lossy)
 
     def counted(blocks: Iterator[Block]) -> Iterator[Block]:
@@ -283,7 +283,7 @@ def _decoded(job: Job, batches: Iterable[pa.RecordBatch], collected: _Collected)
 
 
 def decode_shares(job: Job, batch: ShareBatch, states: States, keep: Callable[[States], None], location: str) -> Batches:
-    """Yield packed batches of some shares of the connections of a stream with its checkpoint; `keep` takes the states after the batch."""
+    """Yield packed batches for some shares of the connections of a stream with its checkpoint; `keep` takes the states after the batch."""
 
     def rows(collected: _Collected) -> Iterator[list[Any]]:
         report, after = collected.report, states
@@ -308,7 +308,7 @@ def decode_shares(job: Job, batch: ShareBatch, states: States, keep: Callable[[S
 
 
 def _findings(job: Job, findings: Iterable[FindingRow | JourneyRow], collected: _Collected) -> Iterator[list[Any]]:
-    """Yield findings, counted, and journeys, one by one."""
+    """Yield findings, which are counted, and journeys one by one."""
     severities = collected.report.severities
     for row in findings:
         if type(row) is FindingRow:

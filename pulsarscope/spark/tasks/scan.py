@@ -1,6 +1,6 @@
-"""First pass over each file, portion by portion: what decoding must know beforehand, and which packets need no decoding.
+"""The first pass over each file, portion by portion: what decoding must know in advance, and which packets need no decoding.
 
-A flow is unrecognised when its connections are of no known protocol. If all its packets lie in one portion, they are not shuffled: the scan
+A flow is unrecognised if its connections have no known protocol. If all its packets lie in one portion, they are not shuffled: the scan
 makes their rows.
 """
 
@@ -34,7 +34,7 @@ _FIELDS: Any = [
 ]
 
 SCHEMA = pa.schema(_FIELDS)
-"""A row per flow in a portion, with its rows when it is unrecognised; and one per portion, without a flow key."""
+"""A row per flow in a portion, with its rows if it is unrecognised; and one row per portion, without a flow key."""
 
 _PORTION: Any = [("data", pa.binary())]
 
@@ -43,7 +43,7 @@ PORTIONS = pa.schema(_PORTION)
 
 
 class DivideFiles(msgspec.Struct, frozen=True):
-    """Task from positions of files to the portions in which they are read."""
+    """A task from positions of files to the portions in which they are read."""
 
     inputs: Inputs
     size: int
@@ -58,7 +58,7 @@ class DivideFiles(msgspec.Struct, frozen=True):
 
 
 class PortionSummary(msgspec.Struct):
-    """Contents of a portion of a file."""
+    """The contents of a portion of a file."""
 
     portion: Portion
     packets: int = 0
@@ -67,17 +67,17 @@ class PortionSummary(msgspec.Struct):
     size: int = 0
     """Stored bytes."""
     lossy: bool = False
-    """A finding of the file says that packets are missing."""
+    """True if a finding about the file says that packets are missing."""
     secrets: list[tuple[tuple[int, int], bytes]] = []
-    """TLS key logs in it, each with the (file, packet) from which it holds."""
+    """TLS key logs in it, each with the (file, packet) from which it applies."""
     counts: list[AnomalyCount] = []
     """Anomalies of its packets."""
     has_dependencies: bool = False
-    """Later portions cannot be read without this one."""
+    """True if later portions cannot be read without this one."""
 
 
 class ScanPortions(msgspec.Struct, frozen=True):
-    """Task from positions in the list of portions to their contents."""
+    """A task from positions in the list of portions to their contents."""
 
     inputs: Inputs
     options: Options
@@ -114,12 +114,12 @@ def _summed(blocks: BlockReader, summary: PortionSummary) -> Iterator[Block]:
 
 
 def indivisible_files(summaries: Iterable[PortionSummary]) -> list[int]:
-    """Return the files of which a portion depends on another one: they must be read completely."""
+    """Return the files with a portion that depends on another one: these files must be read as a whole."""
     return sorted({summary.portion.file for summary in summaries if summary.has_dependencies})
 
 
 def with_counts(summaries: Iterable[PortionSummary]) -> list[Portion]:
-    """Return the portions in order; the last one of each file has the anomalies counted in the others."""
+    """Return the portions in order; the last one of each file gets the counts of anomalies in the others."""
     portions: list[Portion] = []
     ordered = sorted(summaries, key=lambda summary: (summary.portion.file, summary.portion.start))
     for file, of_file in groupby(ordered, lambda summary: summary.portion.file):

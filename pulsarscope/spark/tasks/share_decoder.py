@@ -1,8 +1,8 @@
-"""Decoding of some shares of the connections of captures that land, batch after batch, each from the state that the one before it left.
+"""Decoding shares of the connections of landing captures, batch after batch, each from the state after the previous batch.
 
-One process of a cluster decodes a batch of several shares, in each batch maybe of others. The rows of all batches of all shares are those
-of one run over the captures in the order of their list: what a batch gives depends on its captures and on the states before it alone, so it
-can be repeated.
+One process of a cluster decodes a batch of several shares, which may be others in each batch. The rows of all batches of all shares equal
+those of one run over the captures in the order of their list. The result of a batch depends only on its captures and on the states before
+it, so it can be repeated.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from pulsarscope.spark.rows.shuffle_batches import StreamProgress
 from pulsarscope.spark.tasks.flow_shares import FlowDivision
 
 Secret = tuple[tuple[int, int], bytes]
-"""TLS key log in a capture, with the (file, packet) from which it holds."""
+"""A TLS key log in a capture, with the (file, packet) from which it applies."""
 
 
 class ShareBatch(msgspec.Struct, frozen=True):
-    """Captures of a batch and the shares of their connections that a task decodes."""
+    """The captures of a batch, and the shares of their connections that a task decodes."""
 
     task: int
     shares: list[int]
@@ -43,17 +43,17 @@ class ShareBatch(msgspec.Struct, frozen=True):
     first: int
     """Position of the first capture in the list."""
     paths: list[str]
-    """Empty for an entry of the list that closes all connections."""
+    """Paths of the captures; empty for a list entry that closes all connections."""
     sources: list[str | None]
     """Vantage point of each capture."""
     start: int | None = None
-    """Time of the first packet of the stream, nanoseconds since the epoch."""
+    """Time of the first packet of the stream, in nanoseconds since the epoch."""
     states: list[str] = []
     """Names of the states of the shares before the batch."""
 
     @property
     def end(self) -> int:
-        """Position behind the last capture."""
+        """Position after the last capture."""
         return self.first + len(self.paths)
 
     @property
@@ -62,7 +62,7 @@ class ShareBatch(msgspec.Struct, frozen=True):
         return bool(self.paths) and not self.paths[-1]
 
     def divided(self) -> list[ShareBatch]:
-        """Return the batch in parts that end with each entry that closes all connections: what follows knows nothing of them."""
+        """Return the batch in parts, each of which ends with an entry that closes all connections: later parts do not depend on them."""
         places = sorted({0, len(self.paths), *(index + 1 for index, path in enumerate(self.paths) if not path)})
         return [
             replace(
@@ -76,19 +76,19 @@ class ShareBatch(msgspec.Struct, frozen=True):
 
 
 class ShareState(msgspec.Struct):
-    """State of a share after a batch. Only of a trusted place: the connections in it are pickled."""
+    """The state of a share after a batch. Read it only from a trusted place: the connections in it are pickled."""
 
     engines: list[tuple[str | None, bytes]] = []
     """Open connections of each vantage point."""
     facts: WaitingFacts | None = None
-    """Files with the facts that wait, of a stream whose only share evaluates them; None: there are none."""
+    """Files with the waiting facts of a stream whose only share evaluates them; None if there are none."""
     secrets: list[Secret] = []
     newest: list[tuple[str | None, int]] = []
-    """Time of each vantage point: the latest end of its captures in the last batch with packets of it."""
+    """Latest end of the captures of each vantage point in the last batch with packets from it."""
     lossy: int | None = None
     """First capture with a finding that packets are missing."""
     size: int = 0
-    """Payload bytes of its packets in the last batch."""
+    """Payload bytes of the share's packets in the last batch."""
 
 
 States = dict[int, ShareState]
@@ -96,10 +96,10 @@ States = dict[int, ShareState]
 
 
 class ShareDecoder:
-    """Decoder of one batch of some shares, or of a part of it (`divided`)."""
+    """A decoder of one batch of some shares, or of a part of it (`divided`)."""
 
     def __init__(self, options: Options, batch: ShareBatch, states: States, emit_fact: EmitFact | None = None) -> None:
-        """Resume from the states of the batch before; without any, this is the first one.
+        """Resume from the states after the previous batch; the first batch has none.
 
         `emit_fact` takes the facts of rules across connections, if rules run.
         """
@@ -108,12 +108,12 @@ class ShareDecoder:
         self.totals = Totals()
         self._bytes = dict.fromkeys(batch.shares, 0)
         self.open = 0
-        """Number of the connections of which later batches may bring packets, without those of vantage points that this one has none of."""
+        """Number of connections for which later batches may bring packets, without vantage points that have no packets in this batch."""
         self._begins = not states
         self._state = next(iter(states.values()), ShareState())
-        """What all shares know."""
+        """State that all shares have in common."""
         self._known = {(source, share): opened for share, state in states.items() for source, opened in state.engines}
-        """Connections of the vantage points and shares of which no engine runs."""
+        """Connections of vantage points and shares for which no engine runs."""
         self._engines: dict[tuple[str | None, int], Engine] = {}
         self._newest = dict(self._state.newest)
         self._ended: dict[str | None, int] = {}
@@ -122,22 +122,22 @@ class ShareDecoder:
             add_key_log(self._secrets, BytesIO(log), "", (file, packet))
         findings = options.key_logs.findings if self._begins and self._reports_files else ()
         self._options = replace(options, key_logs=KeyLogs(self._secrets, findings))
-        # One position more than there are captures: connections may go on in a capture to come.
+        # One position more than there are captures: connections may continue in a later capture.
         self._paths = [*[""] * batch.first, *batch.paths, ""]
 
     @property
     def _reports_files(self) -> bool:
-        """Findings about files are those of one share."""
+        """True if this task reports findings about files: one share does."""
         return 0 in self._batch.shares
 
     @property
     def bytes(self) -> int:
-        """Payload bytes of the packets of the shares."""
+        """Payload bytes of the shares' packets."""
         return sum(self._bytes.values())
 
     @property
     def progress(self) -> StreamProgress:
-        """Progress of the stream after the batch."""
+        """The progress of the stream after the batch."""
         return StreamProgress(len(self._paths) - 1, max(self._newest.values(), default=0), self._batch.ends)
 
     @property
@@ -162,7 +162,7 @@ class ShareDecoder:
         self.open = sum(engine.unfinished for engine in self._engines.values())
 
     def snapshot(self) -> States:
-        """Return the states after the batch, once all rows were taken; no connection is known here then."""
+        """Return the states after the batch, once all rows were taken. The decoder then holds no connections."""
         batch = self._batch
         for key, engine in self._engines.items():
             engine.forget()
@@ -190,7 +190,7 @@ class ShareDecoder:
             lossy = lossy or any(finding.code in LOSS_CODES for finding in block.findings)
             if not self._reports_files:
                 block.findings = []
-            if block.last_time:  # else it has no packets
+            if block.last_time:  # otherwise, it has no packets
                 self._ended[source] = max(self._ended.get(source, 0), block.last_time)
             for share, engine, of_share in zip(shares, engines, division.divided(block), strict=True):
                 self._bytes[share] += sum([len(segment[6]) for segments in of_share.flows.values() for segment in segments])
@@ -202,9 +202,9 @@ class ShareDecoder:
         engine.set_loss(lost=self._state.lossy is not None and self._state.lossy < file)
 
     def _inputs(self, source: str | None) -> Inputs:
-        """Return the captures, all of them of one vantage point."""
+        """Return the captures, all with one vantage point."""
         files = len(self._paths)
-        # Later captures begin not long before the end of those that are known.
+        # Later captures do not begin long before the end of the known ones.
         start = max(0, self._newest.get(source, 0) - LATE_NANOSECONDS)
         sources: list[str | None] = [] if source is None else [source] * files
         return Inputs(self._paths, None, [], sources, self._options.by_interface, [start] * files)
