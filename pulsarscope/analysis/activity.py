@@ -1,4 +1,4 @@
-"""The course of a run: frames by connection and command, and latencies by request, in bins of time of a bounded number."""
+"""The course of a run: frames by connection and command, and latencies by request, in a bounded number of time bins."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ REQUESTS_MAX = 50
 """Requests with latencies over time, likewise."""
 
 OTHERS = "(others)"
-"""Name of the commands beyond the bound, together."""
+"""Common name of the commands beyond the bound."""
 
 Command = tuple[str, str, bool]
-"""Name, sender, and False when frames are not whole or not well formed."""
+"""Name, sender, and False if frames are incomplete or malformed."""
 
 
 class ActivityMark(msgspec.Struct):
@@ -33,14 +33,14 @@ class ActivityMark(msgspec.Struct):
     frames: int = 0
     messages: int = 0
     slowest: int | None = None
-    """Longest latency of those that answer, nanoseconds."""
+    """Longest latency of frames that answer, nanoseconds."""
     time: int = 0
     """Time of the first frame."""
     first: str = ""
-    """Its name."""
+    """Name of the first frame."""
 
     def join(self, later: ActivityMark) -> None:
-        """Add those of the next bin."""
+        """Add the counts of the next bin."""
         self.frames += later.frames
         self.messages += later.messages
         if later.slowest is not None:
@@ -53,9 +53,9 @@ class Activity:
     def __init__(self) -> None:
         self.marks = Bins[tuple[str, Command], ActivityMark](ACTIVITY_CELLS_MAX, ActivityMark, ActivityMark.join)
         self.latencies = Bins[str, Latencies](LATENCY_CELLS_MAX, Latencies, Latencies.merge)
-        """By request; an exchange belongs to the time of its request."""
+        """Latencies by request; an exchange counts at the time of its request."""
         self.connections: dict[str, None] = {}
-        """Names of those with marks, the first ones."""
+        """Names of the connections with marks, the first ones."""
         self.frames_left_out = 0
         self._commands: set[Command] = set()
         self._requests: set[str] = set()

@@ -11,11 +11,11 @@ from pulsarscope.model.records import FindingRow
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """Kind of findings that is accepted."""
+    """A kind of findings that is accepted."""
 
     code: str
     topics: tuple[str, ...] = ()
-    """Only those about one of these topics; all when there are none."""
+    """Accept only findings about one of these topics; all findings if empty."""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class Baseline:
             self._by_code.setdefault(entry.code, []).append(entry)
         self._found: set[Accepted] = set()
         self.accepted = 0
-        """Findings so far that are accepted."""
+        """Number of accepted findings so far."""
 
     def others(self, rows: Iterable[Any]) -> list[Any]:
         """Return the rows without accepted findings."""
@@ -52,5 +52,5 @@ class Baseline:
         return False
 
     def gone(self) -> list[str]:
-        """Return the codes of what is accepted and was not found."""
+        """Return the codes of accepted findings that did not occur."""
         return list(dict.fromkeys(entry.code for entries in self._by_code.values() for entry in entries if entry not in self._found))

@@ -29,7 +29,7 @@ class ComparedRun(NamedTuple):
 
 
 def change_percent(before: float | None, after: float | None) -> float | None:
-    """Return the change of a number in % of `before`, with one decimal; None when there is nothing to compare with."""
+    """Return the change of a number in % of `before`, with one decimal; None if there is nothing to compare with."""
     if before is None or after is None or before == 0:
         return None
     return round((after - before) * 100 / before, 1)
@@ -53,7 +53,7 @@ class Comparison:
         }
 
     def verdict(self) -> dict[str, list[ReportRecord]]:
-        """Return families that are notably slower and faster, and errors and warnings of which there are more and fewer."""
+        """Return families that are notably slower or faster, and errors and warnings that became more or fewer."""
         families = [(_notable(record), record) for record in self.exchanges()]
         findings = [(record["after"] - record["before"], record) for record in self.findings() if record["severity"] != NOTE]
         return {
@@ -65,7 +65,7 @@ class Comparison:
 
     @property
     def is_regression(self) -> bool:
-        """Return True when a family is notably slower, or there are more errors or warnings of some code."""
+        """Return True when a family is notably slower, or a code has more errors or warnings."""
         changes = self.verdict()
         return bool(changes["slower"] or changes["worse"])
 
@@ -102,7 +102,7 @@ class Comparison:
         return sorted(records, key=_weight, reverse=True)
 
     def findings(self) -> list[ReportRecord]:
-        """Return finding codes, the worst first, of equal severity the largest change."""
+        """Return finding codes, the worst first; within a severity, the largest change first."""
         before, after = (side.diagnosis.by_code() for side in (self.before, self.after))
         symptoms = {symptom.code: symptom for side in (self.before, self.after) for symptom in side.diagnosis.symptoms()}
         records = [
@@ -112,7 +112,7 @@ class Comparison:
         return sorted(records, key=lambda record: (SEVERITIES.index(record["severity"]), -abs(record["after"] - record["before"])))
 
     def names(self) -> list[ReportRecord]:
-        """Return topics and producers that only one side has; full lists may lack some."""
+        """Return topics and producers that only one side has; lists that are full may lack some."""
         records = []
         for kind in ("topics", "producers"):
             before, after = (getattr(side.statistics, kind).named for side in (self.before, self.after))

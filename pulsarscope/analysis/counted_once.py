@@ -1,4 +1,4 @@
-"""A fold over all rows of a run that leaves out what comes a second time, over another leg of its path."""
+"""A fold over all rows of a run that removes repetitions on other legs of a path."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, EntryMessages, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
 
 CARRIED_MAX = 8_192
-"""Deliveries of which it is remembered on which connections they came, half a KiB each: a proxy hands them on within milliseconds."""
+"""Deliveries for which the carrying connections are remembered, half a KiB each: proxies forward them within milliseconds."""
 
 CARRIERS_MAX = 16
-"""Connections remembered of one of them: each subscription of a topic gets it, on as many legs as the path has."""
+"""Connections remembered per delivery: each subscription of a topic gets it, on as many legs as the path has."""
 
 UNDECIDED_ROWS_MAX = 4_096
-"""Rows that wait until it is known whether a message before them comes a second time over a path."""
+"""Rows that wait until it is known whether a preceding message is a repetition on another leg."""
 
 UNDECIDED_NANOSECONDS_MAX = 1_000_000_000
 """Longest time for which they wait: clients that collect acknowledgments send them ten times a second."""
 
 QUIET_SECONDS = 1.0
-"""Time without rows after which they wait no longer in a live run, in which no more may come."""
+"""Time without rows after which they stop waiting in a live run, in which no more rows may come."""
 
 UNDECIDED_MAX_BYTES = 32 << 20
-"""Bytes of their frames and payloads from which they wait no longer."""
+"""Bytes of waiting frames and payloads from which rows stop waiting."""
 
 _IDENTITY = ("direction", "producer_id", "consumer_id", "sequence_id", "ledger", "entry", "batch_index", "redelivery_count")
-"""Columns of messages that are the same on all legs, and tell the messages of a connection from each other."""
+"""Columns of messages that are the same on all legs, and distinguish the messages of a connection."""
 
 _identity = attrgetter(*_IDENTITY)
 
 IDENTIFYING = ("connection", "time", "payload_size", *_IDENTITY)
-"""Columns of messages that must be there."""
+"""Columns of messages that are required."""
 
 _connection = attrgetter("connection")
 
@@ -57,14 +57,14 @@ _OFTEN = frozenset({FrameRow, ExchangeRow})
 """Types of most rows."""
 
 _TOGETHER = frozenset({EntryMessages})
-"""Types of most rows where messages stay together."""
+"""Types of most rows if messages stay together."""
 
 _OF_THE_LEG = frozenset({"capture", "tcp", "tls"})
-"""Layers of findings about one leg, whatever it carries."""
+"""Layers of findings that concern one leg, whatever it carries."""
 
 
 class Fingerprint(NamedTuple):
-    """Identity of a row among those of all legs of a path."""
+    """Identity of a row that is the same on all legs of a path."""
 
     connection: str | None
     """Connection; None when the row is about this leg only."""
@@ -77,10 +77,10 @@ class Fingerprint(NamedTuple):
 
 
 class CountedOnce:
-    """Give it all rows, with those of anchors, in their order.
+    """The fold. It takes all rows, including those of anchors, in order.
 
-    Where the capture begins after the connections did, only acknowledgments show that two of them are legs of one path. So a delivery that
-    came on another connection before waits, and what follows it, until it is known whether it is the same.
+    If the capture begins after the connections did, only acknowledgments show that two of them are legs of one path. Therefore a delivery
+    that came earlier on another connection waits, with everything that follows, until it is known whether it is the same one.
     """
 
     def __init__(
@@ -94,65 +94,65 @@ class CountedOnce:
         """Begin.
 
         Args:
-            shown: kinds of rows that stay on all legs.
-            holds: the first frames of a connection wait until it can be known for a leg, so that the order of rows changes.
+            shown: kinds of rows that are kept on all legs.
+            holds: the first frames of a connection wait until it may be recognised as a leg, which changes the order of rows.
             clock: returns the seconds of a clock, in a live run.
-            mark: returns what tells whether a row comes a second time, of rows in another form.
+            mark: returns the identity of rows in another form.
         """
         self._shown = shown
         self._clock = clock
         self._heard = 0.0
         """Time of the clock when rows came last."""
         self._quiet = False
-        """True when no rows have come for long: more need not come."""
+        """True when no rows have come for a long time, and none may follow."""
         self._frames_wait = FrameRow.kind not in shown
         self._mark = mark or mark_of
         self._looked: deque[Any] = deque()
-        """Rows that wait, and whose anchors have been taken out."""
+        """Waiting rows whose anchors have been taken out."""
         self._unseen: deque[Any] = deque()
-        """Rows behind them."""
+        """Rows after those."""
         self._sizes: deque[int] = deque()
-        """Bytes of each of the rows that were looked at."""
+        """Bytes of each row in `_looked`."""
         self._looked_bytes = 0
         self._ends: dict[str, tuple[str, str]] = {}
-        """Client and server of the connections of rows that wait: they may have ended meanwhile."""
+        """Client and server of the connections of waiting rows, which may have ended meanwhile."""
         self.endpoints: Mapping[str, tuple[str, str]] = {}
-        """Client and server of the connections of the rows kept last."""
+        """Client and server of the connections of the latest kept rows."""
         self._carriers: dict[Any, list[str]] = {}
         """Connections with a delivery among their first messages, by delivery."""
         self._strangers: dict[tuple[str, str], None] = {}
-        """Pairs of connections that were not found to be legs in time."""
+        """Pairs of connections that were not recognised as legs in time."""
         self._frames: dict[str, int] = {}
-        """Number of the first frames with messages, by connection."""
+        """Number of first frames with messages so far, by connection."""
         self._carried: set[str] = set()
-        """Connections with more of them."""
+        """Connections with more frames with messages than these."""
         self._ended = False
         self._legs = LegTable()
         self._early: dict[str, list[Any]] = {}
-        """First messages of connections that came last: they may be there before their connection is known for a leg."""
+        """First messages of the latest connections: they may precede the recognition of their connection as a leg."""
         self._repeated: dict[str, set[Any]] = {}
-        """Messages of inner legs, by the outer connection, on which they come again."""
+        """Messages of inner legs, by the outer connection that repeats them."""
         self._held: dict[str, list[Any]] | None = {} if holds else None
         self._holding: deque[tuple[int, str]] = deque()
-        """Time of the first row held of each connection."""
+        """Time of the first held row of each connection."""
         self._begun: set[str] = set()
-        """Connections whose rows are held no more, and which have not ended."""
+        """Unfinished connections whose rows are no longer held."""
         self._settled: set[str] = set()
-        """Connections with more messages than are remembered, of which none is known to come twice."""
+        """Connections with more messages than are remembered, none of which is known to be a repetition."""
         self.inner: list[Any] = []
-        """The rows left out, of the latest ones."""
+        """The latest rows that were removed."""
         self._columns: Any = None
-        """`KeptOnce` of the compiled reader, after rows in columns have come."""
+        """`KeptOnce` of the compiled reader, once rows in columns have come."""
         self._holds_places = False
-        """True when what is held may be places in columns."""
+        """True when held rows may be places in columns."""
 
     @property
     def outer_of(self) -> Mapping[str, str]:
-        """The outer leg of each connection that is an inner one."""
+        """The outer leg of each inner leg."""
         return self._legs.outer_of
 
     def kept(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]] = NOTHING) -> list[Any]:
-        """Return the rows without anchors and without those that inner legs repeat, up to one about which it is not decided."""
+        """Return the rows without anchors and without repetitions on inner legs, up to one that is not yet decided."""
         self.inner = []
         self._look_at_clock(rows)
         ordered, following = split(rows)
@@ -182,7 +182,7 @@ class CountedOnce:
         unseen = self._unseen
         unseen.extend(rows)
         self.endpoints = ChainMap(self._ends, endpoints) if self._ends else endpoints  # type: ignore[arg-type]  # nobody changes it
-        if not self._sizes and _OFTEN.issuperset(map(type, unseen)):  # nothing then changes what is known of connections
+        if not self._sizes and _OFTEN.issuperset(map(type, unseen)):  # in that case, nothing changes what is known about connections
             names = set(map(_connection, unseen))
             if (names <= carried or not self._frames_wait) and self._are_counted(names):
                 out += unseen
@@ -195,10 +195,10 @@ class CountedOnce:
         while self._sizes or unseen:
             row = self._next_looked() if self._sizes else self._next_unseen()
             kind = type(row)
-            if kind is FrameRow or kind is ExchangeRow:  # most are
+            if kind is FrameRow or kind is ExchangeRow:  # most rows
                 if kind is FrameRow and row.num_messages and row.connection not in carried and self._frame_must_wait(row):
                     return self._put_off(rows, endpoints, out)
-                if row.connection in outer_of and row.kind not in self._shown:  # perhaps since it was looked ahead
+                if row.connection in outer_of and row.kind not in self._shown:  # possibly only known since looking ahead
                     self.inner.append(row)
                 elif held is None or row.connection in begun or not self._hold(held, row, out):
                     out.append(row)
@@ -223,7 +223,7 @@ class CountedOnce:
         return out
 
     def _is_settled(self, message: MessageRow) -> bool:
-        """Return True for a message that can come on no other leg: its connection is known for none, and it is no copy in a storage."""
+        """Return True for a message without repetitions: none is known for its connection, and it is not a copy in storage."""
         return message.connection in self._settled and message.direction not in COPIES
 
     def _are_counted(self, names: AbstractSet[str]) -> bool:
@@ -231,7 +231,7 @@ class CountedOnce:
         return (self._held is None or names <= self._begun) and names.isdisjoint(self.outer_of)
 
     def _kept_in_columns(self, ordered: Any) -> Any:
-        """Do as `kept` with ordered rows, and return them so; None when some of them may have to wait."""
+        """Do the same as `kept` for ordered rows, and return ordered rows; None if some of them may have to wait."""
         if self._columns is None:
             self._columns = load_native()[0].KeptOnce(
                 (self._held, self._holding, self._begun),
@@ -245,14 +245,14 @@ class CountedOnce:
         return self._columns.kept(ordered, self.inner, self.add, lambda finding: self._repeats(self._mark(finding)), self._ended)
 
     def add(self, anchor: AnchorRow, equal: Sequence[Any] | None = None) -> Sequence[str]:
-        """Take an anchor; `equal`: the earlier ones, if it waits already. Return the connections found to be inner legs."""
+        """Take an anchor; `equal` are the earlier ones, if it is already waiting. Return the connections found to be inner legs."""
         found = self._legs.add_row(anchor) if equal is None else self._legs.join(anchor, equal)
         for inner in found:
             self._leave_out(inner, self.outer_of[inner])
         return found
 
     def _leave_out(self, inner: str, outer: str) -> None:
-        """Leave out what follows on an inner leg, and on the outer one what came on it before and is yet to come there."""
+        """Remove the following rows of an inner leg; on the outer leg, remove messages that came on the inner one and are still to come."""
         coming = {*self._early.pop(inner, ())}.difference(self._early.get(outer, ()))
         remember(self._repeated, outer, coming.union(self._repeated.get(outer, ())), EARLY_CONNECTIONS_MAX)
         self._settled -= {inner, outer}
@@ -260,7 +260,7 @@ class CountedOnce:
             self.inner += _in_rows(self._held.pop(inner, ()))
 
     def selected(self, rows: Sequence[Any]) -> list[Any]:
-        """Do as `kept` with rows in another form, of which frames are not held."""
+        """Do the same as `kept` for rows in another form, whose frames are not held."""
         out: list[Any] = []
         self._look_at_clock(rows)
         unseen = self._unseen
@@ -282,7 +282,7 @@ class CountedOnce:
             self._quiet = now - self._heard > QUIET_SECONDS
 
     def _put_off(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]], out: list[Any]) -> list[Any]:
-        """Remember the ends of the connections of rows that wait, and return those that are kept."""
+        """Remember the ends of the connections of waiting rows, and return the kept rows."""
         names = {self._mark(each).connection for each in rows if type(each) is not AnchorRow}
         self._ends.update((name, endpoints[name]) for name in names if name is not None and name in endpoints)
         return out
@@ -306,11 +306,11 @@ class CountedOnce:
         return row
 
     def _is_to_split(self, row: Any) -> bool:
-        """Return True for messages of entries of their own, each of which may come on another leg, too."""
+        """Return True for messages that are separate entries, each of which may also come on another leg."""
         return type(row) is EntryMessages and row.is_run and not self._is_settled(row.shared)
 
     def _frame_must_wait(self, row: FrameRow) -> bool:
-        """Do as `_must_wait` with one of the first frames with messages of a connection, which are the same by what they say of those."""
+        """Do the same as `_must_wait` for one of the first frames with messages of a connection, identified by their data on these."""
         if not self._frames_wait:
             return False
         name = row.connection
@@ -324,7 +324,7 @@ class CountedOnce:
         return False
 
     def _must_wait(self, row: Any, mark: Fingerprint) -> bool:
-        """Look ahead until it is known whether a message comes a second time; put it back and return True where more rows are needed."""
+        """Look ahead until it is known whether a message is a repetition; if more rows are needed, put it back and return True."""
         connection, message, *_ = mark
         if message is None or message[0] != DELIVER or connection is None or connection in self._settled or connection in self.outer_of:
             return False
@@ -343,11 +343,11 @@ class CountedOnce:
         return False
 
     def _decided(self, first: str, second: str) -> bool:
-        """Return True when it is known whether a connection is the outer leg of one on which a message came first."""
+        """Return True when it is known whether `second` is the outer leg of `first`, on which a message came earlier."""
         return first == second or first in self.outer_of or (first, second) in self._strangers
 
     def _look_ahead(self, mark: Fingerprint, first: str, second: str) -> bool:
-        """Take anchors that come behind a message until it is decided about two connections, or too late; return False for too early."""
+        """Take the anchors after a message until two connections are decided, or it is too late; return False if more rows are needed."""
         looked, unseen = self._looked, self._unseen
         while self._looked_bytes <= UNDECIDED_MAX_BYTES and len(looked) < UNDECIDED_ROWS_MAX:
             if not unseen:
@@ -368,7 +368,7 @@ class CountedOnce:
                 return True
             if time is not None and mark.time is not None and time - mark.time > UNDECIDED_NANOSECONDS_MAX:
                 break
-        if self._legs.weight(second, first) > 0:  # each acknowledgment so far speaks for it
+        if self._legs.weight(second, first) > 0:  # all acknowledgments so far are evidence for it
             self._legs.presume(second, first)
             self._leave_out(first, second)
         else:
@@ -376,7 +376,7 @@ class CountedOnce:
         return True
 
     def _repeats(self, mark: Fingerprint) -> bool:
-        """Return True for a row that another leg brings, too, and for a copy of a message in a storage."""
+        """Return True for a row that another leg also has, and for a copy of a message in storage."""
         connection, message, *_ = mark
         if connection is None:
             return False
@@ -398,7 +398,7 @@ class CountedOnce:
         return True
 
     def _hold(self, held: dict[str, list[Any]], row: FrameRow | ExchangeRow, out: list[Any]) -> bool:
-        """Hold one of the first rows of a connection; hand on those that have waited for long, and those of connections with many."""
+        """Hold one of the first rows of a connection; release rows that have waited for long, and those of connections with many."""
         name = row.connection
         rows = held.get(name)
         if rows is None:
@@ -426,18 +426,18 @@ class CountedOnce:
         return rows
 
     def rest_of_selected(self) -> list[Any]:
-        """Do as `rest` with rows in another form."""
+        """Do the same as `rest` for rows in another form."""
         self._ended = True
         return self.selected(())
 
 
 def _in_rows(held: Iterable[Any]) -> list[Any]:
-    """Return what is held as rows."""
+    """Return held items as rows."""
     return [row for each in held for row in ((each,) if isinstance(each, Struct) else each.rows())]
 
 
 def mark_of(row: Any) -> Fingerprint:
-    """Return what tells whether a row comes a second time."""
+    """Return the identity of a row."""
     kind = type(row)
     if kind is RawFrame:
         return Fingerprint(None, None, 0, len(row.data))

@@ -18,7 +18,7 @@ STILL_OPEN, NEVER_OPENED = "still-open", "never-opened"
 
 
 class Unjudged(NamedTuple):
-    """A part of the capture on which the verdict says nothing."""
+    """A part of the capture that the verdict does not cover."""
 
     code: str
     counts: dict[str, Any]
@@ -29,9 +29,9 @@ class Refusals(NamedTuple):
     """Connections of one client to one server that failed at their start."""
 
     client: str
-    """Host."""
+    """Host of the client."""
     server: str
-    """Endpoint."""
+    """Endpoint of the server."""
     times: int
     latest: int
     """Start of the latest one, nanoseconds since the epoch."""
@@ -41,25 +41,25 @@ class Coverage:
     """A fold over the connection and finding rows of a run."""
 
     def __init__(self, ports: Collection[int] = (), thresholds: Thresholds | None = None) -> None:
-        """Take the ports on which protocols that are known listen, and the thresholds of the verdict."""
+        """Take the ports of known protocols, and the thresholds of the verdict."""
         self._broker_ports = set(ports)
         self._thresholds = thresholds or Thresholds(VERDICT_THRESHOLDS)
         self.judged = 0
         """Connections of a known protocol with frames in both directions."""
         self.stopped: int | None = None
-        """Packets after which reading was interrupted."""
+        """Number of packets after which reading was interrupted."""
         self._start = self._end = 0
         """Times of the first and last packet of the judged connections."""
         self._counts = Counter[str]()
         self._missing_bytes = 0
         self._named: dict[str, dict[str, str]] = {}
-        """Servers of the first connections behind some counts, by code and name of the connection."""
+        """Servers of the first connections behind some counts, by code and connection name."""
         self._refusals: dict[tuple[str, str], Refusals] = {}
         self._opened: dict[tuple[str, int], int] = {}
-        """Start of the latest connection that opened, by the client's host and the server's port."""
+        """Start of the latest connection that was opened, by client host and server port."""
 
     def add_finding(self, row: FindingRow) -> None:
-        """Count a finding that says that something is missing or was not read."""
+        """Count a finding that something is missing or was not read."""
         if row.code in LOSS_CODES | UNREAD_CODES | UNDECIDED_CODES | FAILED_CODES:
             self._counts[row.code] += 1
 
@@ -68,7 +68,7 @@ class Coverage:
         host, port = row.client.rpartition(":")[0], int(row.server.rpartition(":")[2])
         if failure := self._failure_at_start(row):
             self._count(failure, row)
-            is_last_syn = row.packets == 1  # the answer may have come when the capture was over
+            is_last_syn = row.packets == 1  # the answer may have come after the capture
             if not is_last_syn and ((host, row.server) in self._refusals or len(self._refusals) < DIAGNOSIS_NAMES_MAX):
                 before = self._refusals.get((host, row.server), Refusals(host, row.server, 0, row.start))
                 self._refusals[host, row.server] = before._replace(times=before.times + 1, latest=max(before.latest, row.start))
@@ -103,7 +103,7 @@ class Coverage:
 
     @property
     def refused(self) -> list[Refusals]:
-        """Return the refusals by brokers: of clients that reached no address with this port later, where another protocol may listen."""
+        """Return the refusals by brokers: of clients that later reached no address with this port, where another protocol may listen."""
         return [
             refusals
             for refusals in self._refusals.values()
@@ -113,13 +113,13 @@ class Coverage:
 
     @property
     def healthy(self) -> bool:
-        """Return True when there was something to judge, and nothing within the capture escaped it."""
+        """Return True when there was something to judge, and nothing in the capture was left unjudged."""
         return bool(self.judged) and all(part.code == STILL_OPEN for part in self.not_judged())
 
     def not_judged(self, explained: Mapping[str, Collection[str]] = MappingProxyType({})) -> list[Unjudged]:
         """Return the parts that could not be judged, those that hide most first.
 
-        `explained`: names of connections of which something else says why, by code: encrypted, never-opened.
+        `explained`: names of connections for which something else gives the reason, by code: encrypted, never-opened.
         """
         duration, counts = self._end - self._start, self._counts.copy()
         unopened: dict[str, None] = {}
@@ -151,7 +151,7 @@ class Coverage:
         return parts
 
     def _failure_at_start(self, row: ConnectionRow) -> str:
-        """Return how a connection failed before the server said anything: refused (or closed at once), reset, or unanswered; else ""."""
+        """Return how a connection failed before the server sent anything: refused (or closed at once), reset, or unanswered; else ""."""
         if row.opened != "syn" or row.server_bytes:
             return ""
         if row.closed_by == SERVER:

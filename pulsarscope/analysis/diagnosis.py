@@ -21,35 +21,35 @@ if TYPE_CHECKING:
 _NONE_KNOWN = KnownIssues()
 
 PLACES_MAX = 20
-"""Names of frames kept for findings with the same text."""
+"""Frame names kept for findings with the same text."""
 
 _PLACE_NOUNS = ("Bytes", "Connection")
-"""First words of texts that say nothing more than the place behind them."""
+"""First words of texts that contain nothing but the following place."""
 
 TROUBLED_CONNECTIONS_MAX = 100_000
-"""Names of connections with an error or a warning in a diagnosis, about 12 MB; beyond that their number is a lower bound."""
+"""Names of connections with an error or a warning in a diagnosis, about 12 MB; beyond that, their number is a lower bound."""
 
 
 class Symptom:
-    """The findings of one code, in the words of one protocol."""
+    """The findings of one code, with the wording of one protocol."""
 
     def __init__(self, row: FindingRow, code: Code | None, known: KnownIssues) -> None:
         self.code = row.code
         self.explains = () if code is None else code.explains
-        """Codes of what has the same cause on the same connections."""
+        """Codes with the same cause on the same connections."""
         self.severity = row.severity or WARNING
         self.layer = row.layer
         self.meaning = "" if code is None else code.meaning
         self.to_act = None if code is None else code.to_act
         self.hint = row.hint
         self.text = cut(row.text)
-        """Text of the first finding, with its place."""
+        """Text of the first finding, including its place."""
         self.count = 0
         self.first: int | None = None
-        """Time of the first finding, nanoseconds since the epoch; None when none has a time."""
+        """Time of the first finding, nanoseconds since the epoch; None if no finding has a time."""
         self.last: int | None = None
         self.connections: dict[str, None] = {}
-        """Names, in the order of the findings."""
+        """Names of connections, in the order of the findings."""
         self.topics: dict[str, None] = {}
         self.samples: list[ReportRecord] = []
         self.known = known
@@ -73,11 +73,11 @@ class Symptom:
         return names
 
     def may_explain(self, other: Symptom) -> bool:
-        """Return True for what has the same cause on some of the same connections."""
+        """Return True when the other symptom may have the same cause, on some of the same connections."""
         return other.code in self.explains and not self.connections.keys().isdisjoint(other.connections)
 
     def _sample(self, row: FindingRow) -> None:
-        """Keep one finding of each text, with the places of all that have it."""
+        """Keep one finding of each text, with the places of all findings that have it."""
         places = places_of(row)
         text = cut(_without_place(row.text, places[:1]))
         for sample in self.samples:
@@ -91,7 +91,7 @@ class Symptom:
 
 
 def _without_place(text: str | None, names: Sequence[str]) -> str | None:
-    """Return the text of a finding that begins with its place ("SEND 0:22.1: …") without the name of the place, which stands beside it."""
+    """Return the text of a finding without its initial place ("SEND 0:22.1: …"), which is shown next to it."""
     for name in names:
         noun, is_named, rest = (text or "").partition(f" {name}: ")
         if is_named and " " not in noun:
@@ -105,7 +105,7 @@ def _remember(names: dict[str, None], name: str | None) -> None:
 
 
 def places_of(row: FindingRow) -> list[str]:
-    """Return the names of the frames of a finding (0:30.2): those in its evidence, else its own frame or packet (0:30)."""
+    """Return the frame names of a finding (0:30.2): those in its evidence, or else its own frame or packet (0:30)."""
     named = (row.evidence or {}).get("frames")
     if isinstance(named, list) and named:
         return [str(cut(str(name))) for name in named[:PLACES_MAX]]
@@ -124,9 +124,9 @@ class Diagnosis:
         own_codes: Mapping[str, Mapping[str, Code]] | None = None,
         known_issues: Mapping[str, KnownIssues] | None = None,
     ) -> None:
-        """Explain findings by `codes`, those of connections of a dissector by its own, if `own_codes` has them under its name.
+        """Explain findings by `codes`, or by the codes of the connection's dissector, if `own_codes` has them under its name.
 
-        So do `known_issues` for those that fit its findings.
+        The same applies to `known_issues` that fit its findings.
         """
         self._codes = codes
         self._own_codes = own_codes or {}
@@ -136,7 +136,7 @@ class Diagnosis:
         self._symptoms: dict[tuple[str, Code | None], Symptom] = {}  # as many as there are codes, for each protocol
         self._troubled: set[str] = set()
         self.troubled_is_least = False
-        """There are more connections in trouble than are known by name."""
+        """True when more connections are in trouble than are known by name."""
         self.connections = 0
         """Number of connections of a known protocol."""
         self.unknown_connections = 0
@@ -144,11 +144,11 @@ class Diagnosis:
         """Number of connections that began before the capture."""
         self.missing_bytes = 0
         self.start: int | None = None
-        """Time from which others count, nanoseconds since the epoch: that of the first packet, or of the first of a connection."""
+        """Reference for relative times, nanoseconds since the epoch: the first packet, or the first one of a connection."""
 
     @classmethod
     def of(cls, dissectors: Iterable[Dissector], ports: frozenset[int], thresholds: Mapping[str, float]) -> Diagnosis:
-        """Return an empty diagnosis in the words of dissectors; `ports` are those of known protocols, besides their own."""
+        """Return an empty diagnosis with the wording of dissectors; `ports` are those of known protocols, in addition to their own."""
         from pulsarscope.dissect.plugins.finding_catalogue import codes_of  # noqa: PLC0415 - most runs diagnose nothing
         from pulsarscope.dissect.plugins.registry import finding_codes, known_issues_of  # noqa: PLC0415 - as above
 
@@ -183,7 +183,7 @@ class Diagnosis:
     def _add_troubled(self, symptom: Symptom, names: list[str]) -> None:
         if symptom.severity not in (ERROR, WARNING):
             return
-        self.troubled_is_least |= len(names) >= DIAGNOSIS_NAMES_MAX  # rules cut them
+        self.troubled_is_least |= len(names) >= DIAGNOSIS_NAMES_MAX  # rules truncate them
         for name in names:
             if len(self._troubled) < TROUBLED_CONNECTIONS_MAX:
                 self._troubled.add(name)
@@ -206,12 +206,13 @@ class Diagnosis:
     def symptoms(self) -> list[Symptom]:
         """Return the groups of findings, the worst first: by severity, then number, then the layer nearest to the wire.
 
-        A cause stands before its consequences, where the worst of them would, also when it is less severe or has other connections, too.
+        A cause is placed where the worst of its consequences would be, before these, even if it is less severe or has other connections as
+        well.
         """
         some = [*self._symptoms.values()]
         consequences = {cause: [other for other in some if cause.may_explain(other)] for cause in some if cause.explains}
         places = {symptom: (_rank(symptom), 0, _rank(symptom)) for symptom in some}
-        for _ in consequences:  # a chain is no longer than there are causes
+        for _ in consequences:  # a chain is no longer than the number of causes
             for cause, of_cause in consequences.items():
                 for other in of_cause:
                     worst, steps, _ = places[other]
@@ -220,7 +221,7 @@ class Diagnosis:
         return sorted(some, key=places.__getitem__)
 
     def explanations(self) -> dict[Symptom, Symptom]:
-        """Return the groups that others explain, by each of these: of the same connections, and not more severe."""
+        """Return, for each explained group, the one that explains it: on the same connections, and not less severe."""
         symptoms = self.symptoms()
         found: dict[Symptom, Symptom] = {}
         for symptom in symptoms:
@@ -236,12 +237,12 @@ class Diagnosis:
         return {symptom: _root(cause, found) for symptom, cause in found.items()}
 
     def cause(self) -> Symptom | None:
-        """Return the worst group of errors or warnings that no other explains."""
+        """Return the worst group of errors or warnings that no other group explains."""
         explained = self.explanations()
         return next((symptom for symptom in self.symptoms() if symptom.severity in (ERROR, WARNING) and symptom not in explained), None)
 
     def not_judged(self) -> list[Unjudged]:
-        """Return the parts of the capture that could not be judged, without connections of which a finding says why."""
+        """Return the parts of the capture that could not be judged, without connections for which a finding gives the reason."""
         explained: dict[str, set[str]] = {}
         for symptom in self._symptoms.values():
             for code in symptom.explains:
@@ -249,7 +250,7 @@ class Diagnosis:
         return self.coverage.not_judged(explained)
 
     def known_issues(self, symptom: Symptom) -> list[IssueMatch]:
-        """Return the known issues that fit findings of a group and the version at an end of their connection."""
+        """Return the known issues that fit findings of a group and a version at either end of their connections."""
         return symptom.suspects.matches(self._affected, symptom.known.products)
 
     def by_code(self) -> Counter[str]:
@@ -295,7 +296,7 @@ class Diagnosis:
 
 
 def _root(cause: Symptom, found: Mapping[Symptom, Symptom]) -> Symptom:
-    """Return what explains a cause in turn; codes do not explain each other in a circle."""
+    """Return the ultimate cause of a cause; codes do not explain each other in a circle."""
     while (further := found.get(cause)) is not None:
         cause = further
     return cause

@@ -1,4 +1,4 @@
-"""What statistics keep of the row of a connection: a fifth of it, as there are very many."""
+"""The part of connection rows that statistics keep: a fifth, since there are very many."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pulsarscope.model.records import ConnectionRow
 
 
 class EndedConnection(msgspec.Struct, gc=False):
-    """Columns of a row of a connection, under their names there."""
+    """Columns of a connection row, under the same names."""
 
     client: str | None = None
     server: str | None = None
@@ -26,7 +26,7 @@ class EndedConnection(msgspec.Struct, gc=False):
     server_missing: int | None = None
 
     def tcp_counts(self) -> dict[str, int]:
-        """Return what TCP counted."""
+        """Return the counts of TCP."""
         return {
             "retransmitted": self.retransmitted or 0,
             "out_of_order": self.out_of_order or 0,
@@ -38,5 +38,5 @@ _columns = attrgetter(*EndedConnection.__struct_fields__)
 
 
 def ended_connection(row: ConnectionRow) -> EndedConnection:
-    """Return what is kept of a row."""
+    """Return the part of a row that is kept."""
     return EndedConnection(*_columns(row))

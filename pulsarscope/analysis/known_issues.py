@@ -1,4 +1,4 @@
-"""Known issues that findings and the versions of their connections are consistent with."""
+"""Known issues that are consistent with findings and the versions of their connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pulsarscope.model.limits import KNOWN_ISSUE_CONNECTIONS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
 
 VERSIONS_MAX = 256
-"""Pairs of versions of which it is remembered whether they have an issue."""
+"""Pairs of versions for which it is cached whether they have an issue."""
 
 
 class IssueMatch(NamedTuple):
@@ -19,12 +19,12 @@ class IssueMatch(NamedTuple):
 
     issue: KnownIssue
     product: str
-    """In words."""
+    """Product in words."""
     connections: list[str]
-    """Names of those whose version has it."""
+    """Names of the connections whose version has the issue."""
 
     def record(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the match, for programs."""
         return {**self.issue.record(), "connections": self.connections}
 
 
@@ -34,7 +34,7 @@ class AffectedConnections:
     def __init__(self) -> None:
         self._versions: dict[str, Mapping[str, Version]] = {}
         self._known: dict[tuple[Any, ...], Mapping[str, Version]] = {}
-        """Versions by dissector and what they are; none for those without an issue: most connections have the same."""
+        """Affected versions by dissector and versions; empty if they have no issue. Most connections have the same versions."""
 
     def add(self, row: ConnectionRow, known: KnownIssues) -> None:
         """Add a connection."""
@@ -51,12 +51,12 @@ class AffectedConnections:
             self._versions[row.connection] = affected
 
     def has(self, connection: str, issue: KnownIssue) -> bool:
-        """Return True when a connection is of a version with this issue."""
+        """Return True when a version at an end of a connection has this issue."""
         return issue.affects(self._versions.get(connection, {}))
 
 
 class Suspects:
-    """Connections of the findings of one code, by the known issue that the findings may show."""
+    """Connections of the findings of one code, by the known issue that the findings may indicate."""
 
     def __init__(self, known: KnownIssues) -> None:
         self._issues = known.issues
@@ -76,7 +76,7 @@ class Suspects:
                         names[name] = None
 
     def matches(self, affected: AffectedConnections, products: Mapping[str, str]) -> list[IssueMatch]:
-        """Return the issues that some connection's version has, in the order of the table."""
+        """Return the issues that the version of some connection has, in the order of the table."""
         found = []
         for number, names in sorted(self._connections.items()):
             issue = self._issues[number]

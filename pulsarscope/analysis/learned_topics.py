@@ -1,4 +1,4 @@
-"""Names of topics that some connections do not know, learned from those that do."""
+"""Topic names that are unknown on some connections, learned from others."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pulsarscope.model.records import ExchangeRow, FrameRow, MessageRow
 
 
 class LearnedTopics:
-    """A stage for all rows of a live run: what stands for a topic becomes its name as soon as any connection names it."""
+    """A stage for all rows of a live run: placeholders of topics are replaced by names as soon as any connection shows them."""
 
     def __init__(self, stood_in: Callable[[FrameRow], str | None]) -> None:
-        """`stood_in` is that of `dissect.contract.capabilities.TopicNames`."""
+        """Take the function `stood_in` of `dissect.contract.capabilities.TopicNames`."""
         self._stood_in = stood_in
         self._names: dict[str, str] = {}
 
     def name_of(self, topic: str) -> str:
-        """Return the name of what stands for a topic, as far as it is known; any other topic itself."""
+        """Return the name that a placeholder stands for, if it is known; any other topic itself."""
         return self._names.get(topic, topic)
 
     def named(self, rows: Iterable[Any]) -> list[Any]:
-        """Return the rows with the names that are known, copies where they had others."""
+        """Return the rows with known names; rows that change are copied."""
         names = self._names
         out = []
         for row in rows:
@@ -42,4 +42,4 @@ class LearnedTopics:
             if len(self._names) < STATISTICS_NAMES_MAX:
                 self._names[stood_in] = topic
         elif known != topic:
-            self._names[stood_in] = stood_in  # of two clusters: it names neither
+            self._names[stood_in] = stood_in  # of two clusters: names neither

@@ -1,4 +1,4 @@
-"""Traffic of a live run as tables that change: rates of the last seconds, totals since the start, a minute's course, findings in full."""
+"""Traffic of a live run as changing tables: rates of the last seconds, totals since the start, one minute's course, all findings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WINDOW_NANOSECONDS = 10 * 1_000_000_000
 """Length of the window: long enough for steady rates, short enough to show changes."""
 
 PARTS = 10
-"""Parts of the window; it advances by one of them."""
+"""Parts of the window; it advances part by part."""
 
 
 class RecentStatistics:
@@ -69,7 +69,7 @@ class RecentStatistics:
 
 
 COURSE_CELLS, COURSE_CELL_SECONDS = 20, 3
-"""Cells of the course of a rate, and the seconds that each stands for: a minute."""
+"""Cells of the course of a rate, and the seconds per cell: a minute in all."""
 
 MIDSTREAM = "midstream-start"
 """The only note that explains missing data on the screen."""
@@ -115,7 +115,7 @@ class FindingGroup(msgspec.Struct):
     hint: str
     count: int = 0
     latest: deque[FindingRow] = msgspec.field(default_factory=lambda: deque(maxlen=LIVE_FINDINGS_KEPT))
-    """The oldest first; without evidence, with text of bounded length."""
+    """Latest findings, the oldest first; without evidence, with text of bounded length."""
 
 
 class Snapshot(msgspec.Struct):
@@ -123,13 +123,13 @@ class Snapshot(msgspec.Struct):
 
     time: int
     seconds: float
-    """Length of the window of rates."""
+    """Length of the window of rates, seconds."""
     recent: Tally
     total: Tally
     """Counts since the start."""
     tables: dict[str, list[ReportRecord]]
     findings: list[FindingGroup]
-    """Errors and warnings, the gravest and latest first."""
+    """Errors and warnings, the most severe and latest first."""
     begun_before: int
     """Number of connections that began before the capture."""
 
@@ -143,9 +143,9 @@ class LiveTraffic:
         name_of: Callable[[str], str] = str,
         tables: Callable[[], dict[str, list[ReportRecord]]] = dict,
     ) -> None:
-        """`consumers` gives the records of the open ones, `tables` those of other tables of protocols by name.
+        """Take functions that return the records of open consumers and, by name, those of other tables of protocols.
 
-        `name_of` gives the name of a topic that had another one in earlier rows.
+        `name_of` returns the name of a topic that had another one in earlier rows.
         """
         self._tables = tables
         self._name_of = name_of
@@ -154,9 +154,9 @@ class LiveTraffic:
         self._connections: dict[str, LiveConnection] = {}
         self._producer_connections: dict[tuple[str | None, str], str] = {}
         self._courses: deque[tuple[int, dict[str, dict[Any, int]]]] = deque()
-        """Messages by table and name in each of the cells of a course, with its number."""
+        """Messages by table and name in each cell of a course, with the number of the cell."""
         self._delivered: deque[tuple[int, dict[Any, int]]] = deque()
-        """Messages that each consumer had got at a time in the window."""
+        """Messages that each consumer had received at times within the window."""
         self._findings: dict[str, FindingGroup] = {}
         self._begun_before = 0
 
@@ -223,7 +223,7 @@ class LiveTraffic:
             self._begun_before += 1
         elif row.severity != NOTE:
             group = self._findings.pop(row.code, None) or FindingGroup(row.code, row.severity, row.hint or "")
-            self._findings[row.code] = group  # the latest code is the last
+            self._findings[row.code] = group  # keeps the latest code last
             group.count += 1
             group.latest.append(msgspec.structs.replace(row, text=row.text[:LIVE_FINDING_CHARACTERS_MAX], evidence=None))
 
@@ -270,7 +270,7 @@ class LiveTraffic:
                 topics.setdefault(producer, set()).add(self._name_of(topic))
 
         def name_of(name: tuple[str | None, str]) -> tuple[str | None, str]:
-            """Return the topic that a producer of this name turned out to have, and the name."""
+            """Return the actual topic of a producer of this name, and the name."""
             topic, producer = name
             later = topics.get(producer, ())
             return (next(iter(later)) if topic is None and len(later) == 1 else self._topic_name(topic)), producer
@@ -335,14 +335,14 @@ class LiveTraffic:
         return "" if known is None else known.client
 
     def _course(self, table: str, name: Any, now: int) -> list[int]:
-        """Return the messages in each cell of the last minute, the latest last; empty without any."""
+        """Return the messages in each cell of the last minute, the latest last; empty if there are none."""
         last = now // (COURSE_CELL_SECONDS * SECOND)
         counts = {cell: named[table][name] for cell, named in self._courses if name in named[table]}
         return [counts.get(cell, 0) for cell in range(last - COURSE_CELLS + 1, last + 1)] if counts else []
 
 
 def _known(recent: TallyTable[Any], before: TallyTable[Any], name_of: Callable[[Any], Any] | None = None) -> list[tuple[Any, Tally, Tally]]:
-    """Return each name with its tally in the window and the one before it, the busiest first; those of one `name_of` together."""
+    """Return each name with its tally in the window and the one before it, the busiest first; names with equal `name_of` are merged."""
     nothing = Tally()
     found: dict[Any, tuple[Tally, Tally]] = {}
     for name in {**recent.named, **before.named}:

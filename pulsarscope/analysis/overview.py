@@ -14,7 +14,7 @@ from pulsarscope.analysis.tally import ReportRecord, table_records
 from pulsarscope.dissect.contract.capabilities import Course, CourseFold, Lane, LaneFold, LegFold, ReportFold, ReportTable
 
 FIRST_INTERVAL = 1_000_000
-"""Nanoseconds of an interval of the time series at first; it grows with the capture."""
+"""Initial interval of the time series, nanoseconds; it grows with the capture."""
 
 
 class Overview(msgspec.Struct):

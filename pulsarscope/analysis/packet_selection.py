@@ -1,7 +1,7 @@
 """The packets that selected rows stand for: a fold over rows, then an answer for each packet, with the lines of its comment.
 
-A packet is selected when it carried bytes of a selected frame, also as an unneeded copy. Frames lie in streams, so each is kept as its
-place there and its name, in arrays of numbers: 40 bytes, or ten with the compiled reader.
+A packet is selected when it carried bytes of a selected frame, even as an unneeded copy. Frames lie in streams, so the place and the name
+of each frame are kept, in arrays of numbers: 40 bytes, or ten with the compiled reader.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _SUB_MAX = (1 << _SUB_BITS) - 1
 
 
 class FramePlaces(Protocol):
-    """Places of frames in TCP streams, where their rows do not say: inside TLS."""
+    """Places of frames in TCP streams, where rows do not have them: inside TLS."""
 
     def place(self, row: FrameRow) -> tuple[int, int]:
-        """Return the start and the end of a frame."""
+        """Return start and end of a frame."""
 
     def in_tls(self, connection: str) -> bool:
         """Return True when the frames of a connection are inside TLS."""
@@ -56,20 +56,20 @@ class _SelectedFrames:
         self._starts: Any = ()
         self._ends: Any = ()
         self._files: Any = ()
-        self._names: Any = ()  # 0: unnamed, perhaps several frames
+        self._names: Any = ()  # 0: unnamed, possibly several frames
         self._commands: Any = ()
         self._packed: Any = None
-        """All of them, in the place of the arrays, as long as few come late: `PackedFrames` of the compiled reader."""
+        """All frames, instead of the arrays, as long as few come late: `PackedFrames` of the compiled reader."""
 
     def add(self, start: int, end: int, file: int, name: int, command: int) -> bool:
-        """Add a frame and return True, or False when it is there already. Inside TLS several frames share the bytes of a record."""
+        """Add a frame and return True, or False if it is already present. Inside TLS, several frames share the bytes of a record."""
         if not self._starts:
             if name and (packed := self._packing()) is not None and packed.add(start, end, file, name, command):
                 return True
             if self._packed is not None:
                 self._fill(self._packed.columns())
                 self._packed = None
-        if name and (not self._starts or start > self._starts[-1]):  # as nearly all are
+        if name and (not self._starts or start > self._starts[-1]):  # as nearly all do
             self._insert(len(self._starts), start, end, file, name, command)
             return True
         at = bisect_right(self._starts, start)
@@ -89,9 +89,9 @@ class _SelectedFrames:
         return True
 
     def extend(self, packed: Sequence[bytes], commands: Sequence[int]) -> bool:
-        """Add frames behind all others and return True, or False where others lie behind them.
+        """Add frames after all others and return True, or False if others come after them.
 
-        `packed`: starts, in ascending order, ends, files and names.
+        `packed`: starts in ascending order, ends, files and names.
         """
         columns = *packed, array("q", commands).tobytes()
         if (packing := self._packing()) is not None:
@@ -123,9 +123,9 @@ class _SelectedFrames:
         self._commands.insert(at, command)
 
     def ranges(self, commands: Sequence[str], findings: Mapping[tuple[int, int], list[str]]) -> ByteRanges:
-        """Return the bytes of all frames, to which none can be added any more.
+        """Return the bytes of all frames; no more can be added afterwards.
 
-        Escaped names of commands by their numbers, and findings on frames, are for their packets.
+        `commands` are escaped names by number; these, and findings on frames, are written to the frames' packets.
         """
         if self._starts and (native := load_native()[0]) is not None:
             self._packed = native.PackedFrames(_SUB_BITS)
@@ -140,7 +140,7 @@ class _SelectedFrames:
             return packed
         starts, ends, frames = self._starts, self._ends, []
         at = bisect_right(ends, start)
-        while at < len(starts) and starts[at] < end:  # one frame, mostly
+        while at < len(starts) and starts[at] < end:  # usually one frame
             frames.append((self._files[at], self._names[at], self._commands[at], ends[at]))
             at += 1
         return frames
@@ -162,7 +162,7 @@ class _SelectedStreams:
         return self.from_client if client else self.from_server
 
     def made(self, *, client: bool) -> _SelectedFrames:
-        """Return the frames that one side sent, to add some."""
+        """Return the frames that one side sent, to add to them."""
         if (frames := self.of(client=client)) is None:
             frames = _SelectedFrames()
             if client:
@@ -173,29 +173,29 @@ class _SelectedStreams:
 
 
 class PacketSelection:
-    """The packets of selected rows. Select rows, resolve all frames if `needs_frames`, then ask for the comment of each packet in order."""
+    """The packets of selected rows. Select rows, resolve all frames if `needs_frames`, then request the comment of each packet in order."""
 
     def __init__(self, opening: frozenset[str] | None = None) -> None:
-        """Select with each connection the packets that open and close it, if `opening` names the commands that open one."""
+        """With each connection, also select the packets that open and close it, if `opening` names the commands that open one."""
         self.frames = 0
         """Number of selected frames."""
         self.unnamed = 0
-        """Number of those without a name in comments."""
+        """Number of selected frames without a name in comments."""
         self._opening = opening
-        self._names: dict[int, array[int]] = {}  # by file: frames and packets known only by their names so far
+        self._names: dict[int, array[int]] = {}  # by file: frames and packets so far known only by name
         self._sorted = True
         self._complete_connections: set[str] = set()  # all their packets are selected
         self._connections: set[str] = set()  # some of their packets are selected
         self._streams: dict[str, _SelectedStreams] = {}  # by connection
         self._commands: dict[str, int] = {}
         self._command_names: list[str] = []
-        """Escaped."""
+        """Escaped names of commands."""
         self._findings: dict[tuple[int, int], list[str]] = {}
         self._findings_count = 0
-        self._answering: dict[str, str] = {}  # by connection: sender of the SYN|ACK whose acknowledgment is to come
+        self._answering: dict[str, str] = {}  # by connection: sender of the SYN|ACK whose acknowledgment is expected
 
     def select(self, row: Row, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None = None) -> None:
-        """Select the packets of a row of any kind; `places` are those of frames, None: as their rows say."""
+        """Select the packets of a row of any kind; `places` are those of frames, None if their rows have them."""
         if row.connection is not None and self._opening is not None:
             self._connections.add(row.connection)
         if isinstance(row, FrameRow):
@@ -215,7 +215,7 @@ class PacketSelection:
                 self._add_name(row.response_file, row.response_packet, row.response_sub)
 
     def select_columns(self, ordered: Any, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces) -> bool:
-        """Select the packets of the frames in columns of ordered rows (`model.ordered_rows`); return False where some are inside TLS."""
+        """Select the packets of the frames in columns of ordered rows (`model.ordered_rows`); return False if some are inside TLS."""
         if any(map(places.in_tls, ordered.connections())):
             return False
         for connection, client, ascending, packed, numbers, names in ordered.frame_places(_SUB_BITS):
@@ -238,7 +238,7 @@ class PacketSelection:
             self._add_name(file, packet, None)
 
     def annotate(self, row: FindingRow) -> None:
-        """Add a finding to the comment of its packet, in case that is selected."""
+        """Add a finding to the comment of its packet, in case the packet is selected."""
         if row.file is not None and row.packet is not None and self._findings_count < EXTRACT_FINDINGS_MAX:
             self._findings_count += 1
             texts = self._findings.setdefault((row.file, row.packet << _SUB_BITS | (row.sub or 0)), [])
@@ -246,17 +246,17 @@ class PacketSelection:
 
     @property
     def needs_frames(self) -> bool:
-        """True when frames are known only by their names or connections: `resolve` needs all frames."""
+        """True when frames are known only by their names or connections: `resolve` then needs all frames."""
         return bool(self._names or self._complete_connections or self._connections)
 
     def resolve(self, row: FrameRow, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None = None) -> None:
-        """Take the place of a frame if it is selected. Arguments as for `select`."""
+        """Take the place of a frame if it is selected. Arguments are those of `select`."""
         named = self._is_named(row.file or 0, (row.packet or 0) << _SUB_BITS | (row.sub or 0))
         if named or (row.connection in self._connections and self._opens(row)) or row.connection in self._complete_connections:
             self._add(row, endpoints, places)
 
     def resolve_columns(self, ordered: Any, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces) -> list[Any]:
-        """Take the places of the selected ones among frames in columns; return the rows to `resolve`, those of other frames among them."""
+        """Take the places of the selected frames in columns; return the rows to `resolve`, including those of other frames."""
         names = {file: array("q", self._sorted_names(file)).tobytes() for file in self._names}
         tests: list[Any] = [("frames", names, _SUB_BITS), ("connections", self._complete_connections)]
         if self._opening is not None:
@@ -318,34 +318,34 @@ class PacketSelection:
         return number
 
     def carries(self, connection: str | None) -> bool:
-        """Return True when packets of a connection may be selected. Call it when all rows have been seen."""
+        """Return True when packets of a connection may be selected. Call it after all rows have been seen."""
         return (
             bool(self._names) or connection in self._complete_connections or connection in self._connections or connection in self._streams
         )
 
     def ranges(self, connection: str, source: str) -> ByteRanges | None:
-        """Return the ranges of the stream of a sender whose packets are selected, if there are some: a `model.byte_ranges.Ranges`.
+        """Return the ranges of a sender's stream whose packets are selected, if any: a `model.byte_ranges.Ranges`.
 
-        Call it when all rows have been seen.
+        Call it after all rows have been seen.
         """
         streams = self._streams.get(connection)
         sent = None if streams is None else streams.of(client=source == streams.client)
         ranges = None if sent is None else sent.ranges(self._command_names, self._findings)
         if connection in self._complete_connections:
             return (ranges or NO_RANGES)._replace(complete=True)
-        if connection in self._connections:  # a packet without bytes may be selected for what the one before it was
+        if connection in self._connections:  # a packet without bytes may be selected because of the one before it
             awaited = connection in self._answering
             return (ranges or NO_RANGES)._replace(complete=awaited, apart=awaited or None)
         return ranges
 
     def named(self, file: int, first: int, last: int) -> frozenset[int]:
-        """Return the numbers of packets, from the first to the last, that are selected by these."""
+        """Return the packets from the first to the last that are selected by number."""
         names = self._sorted_names(file)
         some = names[bisect_left(names, first << _SUB_BITS) : bisect_right(names, last << _SUB_BITS)]
         return frozenset(name >> _SUB_BITS for name in some if not name & _SUB_MAX)
 
     def comments(self, file: int, packet: int, connection: str | None, source: str, flags: int, start: int, end: int) -> list[str] | None:
-        """Return the lines of the comment of a packet with the bytes from `start` to `end` of a stream; None when it is not selected."""
+        """Return the comment lines of a packet with the bytes from `start` to `end` of a stream; None when it is not selected."""
         lines: list[str] = []
         selected = bool(self._names) and self._is_named(file, packet << _SUB_BITS)
         if connection is not None:
@@ -360,7 +360,7 @@ class PacketSelection:
         return lines + self._findings.get((file, packet << _SUB_BITS), [])
 
     def _lines(self, frames: Sequence[_FrameInPacket], end: int) -> list[str]:
-        """Return the lines on frames with bytes in a packet whose bytes end there, which has the findings of those that it completes."""
+        """Return the lines on frames with bytes in a packet, and the findings of those that it completes; its bytes end at `end`."""
         lines = []
         commands, findings = self._command_names, self._findings
         for file, name, command, frame_end in frames:
@@ -377,6 +377,6 @@ class PacketSelection:
         if flags & SYN and flags & ACK:
             self._answering[connection] = source
         elif flags & ACK and self._answering.get(connection, source) != source:
-            del self._answering[connection]  # this is the acknowledgment that ends the handshake
+            del self._answering[connection]  # the acknowledgment that ends the handshake
             return True
         return bool(flags & (SYN | FIN | RST))

@@ -1,4 +1,4 @@
-"""Streams of a capture as they are shared: redacted frames where frames were, and blank bytes elsewhere."""
+"""Streams of a capture in the form that is shared: redacted frames in place of frames, and blank bytes elsewhere."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class RedactedStreams:
         self._file = file
         self._end = 0
         self._buffers: dict[_Stream, tuple[int, bytearray]] = {}
-        """Start and bytes that are not in the file yet."""
+        """Start and bytes that are not yet in the file."""
         self._buffered = 0
         self._chunks: dict[_Stream, list[_Chunk]] = {}
         self._cache: OrderedDict[int, bytes] = OrderedDict()
         """Contents of chunks by position."""
 
     def add(self, connection: str, sender: str, offset: int, data: bytes) -> None:
-        """Add a redacted frame. Raises OSError when it cannot be kept."""
+        """Add a redacted frame. Raises OSError if it cannot be stored."""
         stream = connection, sender
         start, buffer = self._buffers.get(stream, (offset, bytearray()))
         if buffer and (offset != start + len(buffer) or len(buffer) >= REDACTED_CHUNK_BYTES):
@@ -53,7 +53,7 @@ class RedactedStreams:
                 self._write(each)
 
     def read(self, connection: str, sender: str, start: int, end: int) -> bytes:
-        """Return the bytes of a stream from one offset to another; those of no frame are zero. Raises OSError."""
+        """Return the bytes of a stream from one offset to another; bytes outside frames are zero. Raises OSError."""
         stream = connection, sender
         if stream in self._buffers:
             self._write(stream)

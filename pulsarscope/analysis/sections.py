@@ -1,4 +1,4 @@
-"""Sections of statistics: those of any protocol, and tables that dissectors bring."""
+"""Sections of statistics: those common to all protocols, and tables from dissectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Selection(Protocol):
 
 
 class Sections:
-    """A fold over the rows of a run that makes the sections with some names."""
+    """A fold over the rows of a run that makes the named sections."""
 
     def __init__(
         self, names: Sequence[str], tables: Mapping[str, ReportTable], *, interval: int | None = None, selection: Selection | None = None
@@ -30,16 +30,16 @@ class Sections:
         self._selection = selection
         self._folds = {name: table.make() for name, table in tables.items() if name in names}
         self.kinds = frozenset[str]().union(*(tables[name].kinds for name in self._folds))
-        """Kinds of rows that the tables need besides those that all statistics do."""
+        """Kinds of rows that the tables need in addition to those of all statistics."""
         if interval is not None:
             for fold in self._folds.values():
                 if isinstance(fold, IntervalFold):
                     fold.divide(interval)
         self.plain = selection is None and not self._folds
-        """Nothing but numbers of rows is read, whatever their order."""
+        """True when only numbers of rows are read, whatever their order."""
         self.takes_columns = self.plain and interval is None
-        """True when it takes ordered rows of a compiled reader, too."""
-        self.once = CountedOnce(holds=self.plain)  # others look at the order of rows, and at the ends of connections
+        """True when it also takes ordered rows of a compiled reader."""
+        self.once = CountedOnce(holds=self.plain)  # others depend on the order of rows, and on the ends of connections
         self.statistics = Statistics(interval=interval, filtered=selection is not None, outer_of=self.once.outer_of)
 
     def feed(self, rows: Sequence[Any]) -> None:
@@ -62,6 +62,6 @@ class Sections:
     def records(self) -> dict[str, list[ReportRecord]]:
         """Return the records of each section."""
         records = self.statistics.sections(self._names)
-        for name, fold in self._folds.items():  # they have the first frames of inner legs
+        for name, fold in self._folds.items():  # their folds have the first frames of inner legs
             records[name] = table_records(fold, self.once.outer_of)
         return records

@@ -15,7 +15,7 @@ class TimeSeries:
         """Count by intervals of `interval` nanoseconds, at least 1."""
         self._start: int | None = None
         self._tallies = Bins[None, Tally](STATISTICS_INTERVALS_MAX, Tally, Tally.merge, interval)
-        """By the time since the start."""
+        """Tallies by time since the start."""
 
     @property
     def interval(self) -> int:
@@ -33,7 +33,7 @@ class TimeSeries:
             self._at(row.time).add_exchange(row.status, row.latency_ns)
 
     def widen(self, intervals: int) -> None:
-        """Double the intervals until there are at most so many from the first to the last."""
+        """Double the intervals until there are at most `intervals` of them from the first to the last."""
         self._tallies.widen(intervals)
 
     def records(self) -> list[ReportRecord]:

@@ -1,6 +1,6 @@
 """Statistics of a run: counts, rates and latencies by connection, topic, producer, subscription, command and request.
 
-Only columns that rows of every protocol have are read.
+They read only columns that rows of every protocol have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pulsarscope.model.ordered_rows import split
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 
 SECTIONS = ("total", "connections", "topics", "producers", "subscriptions", "commands", "exchanges", "slowest", "intervals")
-"""Sections in order; `intervals` only with an interval."""
+"""Sections in order; `intervals` only if an interval is given."""
 
 ZERO_WINDOW = "zero-window"
 """Code of the finding that a receiver closed its window; its evidence has a count."""
@@ -38,7 +38,7 @@ CONNECTIONS, KINDS, TOPICS, PRODUCERS, SUBSCRIPTIONS = range(5)
 
 _FrameGroup = tuple[str | None, str | None, str | None, str | None, str | None, str | None]
 _SlowExchange = tuple[int, int, ReportRecord]
-"""Latency, number of the exchange, and its record: ordered without a look into the record."""
+"""Latency, number of the exchange, and its record: the first two decide the order."""
 
 
 class Statistics:
@@ -54,7 +54,7 @@ class Statistics:
     ) -> None:
         """Count by intervals in ns; if `filtered`, only connections with selected rows.
 
-        `carriers` are commands known to send messages, `outer_of` the outer leg of each connection that is an inner one.
+        `carriers` are commands known to send messages, `outer_of` is the outer leg of each inner leg.
         """
         self._outer_of = outer_of
         self.total = Tally()
@@ -72,18 +72,18 @@ class Statistics:
         """Tallies of exchanges by request; those without a request have the name ""."""
         self.series = None if interval is None else TimeSeries(interval)
         self.unknown_connections = 0
-        """Number of connections of no recognised protocol."""
+        """Number of connections without a recognised protocol."""
         self._filtered = filtered
         self._ended: dict[str, EndedConnection] = {}
         self._tcp = Counter[str]()
         self._tcp_of_others = Counter[str]()
         self._zero_windows = Counter[str]()
-        """Counts by connection; findings may come before and after its row."""
+        """Counts by connection; findings may come before or after its row."""
         self.carriers: set[str] = set() if carriers is None else carriers
-        """Commands with which clients sent messages: the answers tell the latency of sending."""
+        """Commands with which clients sent messages: their answers give the latency of sending."""
         self._slowest: dict[str, list[_SlowExchange]] = {}
         self._places = 0
-        """Places of rows so far: they number the exchanges."""
+        """Number of places of rows so far, by which exchanges are numbered."""
 
     @property
     def span(self) -> int:
@@ -95,14 +95,14 @@ class Statistics:
         self._feed(enumerate(rows), None)
 
     def feed_batch(self, rows: Sequence[Any]) -> None:
-        """Count the rows of a batch, also those in the columns of a compiled reader (`model.ordered_rows`); then without intervals."""
+        """Count the rows of a batch, including those in the columns of a compiled reader (`model.ordered_rows`), then without intervals."""
         ordered, following = split(rows)
         if ordered is not None:
             self._feed(*ordered.counted(OCTAVE_BITS, SLOWEST_MAX))
         self.feed(following)
 
     def _feed(self, rows: Iterable[tuple[int, Any]], counted: Any) -> None:
-        """Count rows, and what a compiled reader has counted (`Counted`); each with its place."""
+        """Count rows, each with its place, and what a compiled reader has counted (`Counted`)."""
         groups: dict[_FrameGroup, list[int]] = {}
         exchanges: list[tuple[int, ExchangeRow]] = []
         place = -1
@@ -137,13 +137,13 @@ class Statistics:
             self._extend_span(min(known))
             self._extend_span(max(known))
         self._count_frames(groups, counted)
-        self._count_exchanges(exchanges, counted)  # after the frames, which tell the commands that send messages
+        self._count_exchanges(exchanges, counted)  # after the frames, which show the commands that send messages
         self._places += place + 1 if counted is None else len(counted)
         for row in ended:
             self._count_connection(row)
 
     def feed_inner(self, rows: Iterable[Any]) -> None:
-        """Count frames and exchanges of inner legs: by connection, because all else has them from the outer leg."""
+        """Count frames and exchanges of inner legs by connection; everything else comes from the outer leg."""
         for row in rows:
             if isinstance(row, ExchangeRow):
                 self.connections.of(row.connection).add_exchange(row.status, row.latency_ns if row.request in self.carriers else None)
@@ -151,7 +151,7 @@ class Statistics:
                 self.connections.of(row.connection).add_frames(row.direction, 1, max(row.num_messages or 0, 0), row.size)
 
     def merge(self, other: Statistics) -> None:
-        """Add the frames and exchanges of other statistics, without the slowest ones and what rows of connections say."""
+        """Add the frames and exchanges of other statistics, except the slowest ones and data from connection rows."""
         self.total.merge(other.total)
         self.connections.merge(other.connections)
         self.topics.merge(other.topics)
@@ -173,7 +173,7 @@ class Statistics:
             self.start = time
 
     def _count_frames(self, groups: dict[_FrameGroup, list[int]], counted: Any) -> None:
-        """Add groups of equal frames, with frames, messages and bytes, and what is counted, to the tallies of their names."""
+        """Add groups of equal frames (frames, messages, bytes) and what is already counted to the tallies of their names."""
         sums: dict[tuple[int, Any, str | None], list[int]] = {}
         for (connection, direction, command, *names), (place, *numbers) in groups.items():
             for table, name in _entries(connection, command or "", *names):
@@ -197,11 +197,11 @@ class Statistics:
             self.carriers.add(command)
 
     def _listed(self) -> Mapping[str, Tally] | None:
-        """Return the tallies of connections once no others get one of their own, as those of which one counts share a tally then."""
+        """Return the tallies of connections once no further one gets its own; names outside of them share a tally."""
         return self.connections.named if self.connections.is_full else None
 
     def _tally(self, table: int, name: Any) -> Tally:
-        """Return the tally of an entry, which is no kind of frames or exchanges."""
+        """Return the tally of an entry that is not a kind of frames or exchanges."""
         if table == CONNECTIONS:
             return self.connections.of(name)
         if table == TOPICS:
@@ -210,7 +210,7 @@ class Statistics:
         return (self.producers if table == PRODUCERS else self.subscriptions).of((cut(topic), cut(name) or ""))
 
     def _count_exchanges(self, rows: Iterable[tuple[int, ExchangeRow]], counted: Any) -> None:
-        """Add exchanges, and those that are counted.
+        """Add exchanges, and those that are already counted.
 
         Latencies of a connection, topic or producer are those of messages: rare, slow requests would distort them.
         """
@@ -239,7 +239,7 @@ class Statistics:
                 self._tally(table, name).add_exchanges(status, count, latencies)
 
     def _rank(self, latency: int, number: int, row: ExchangeRow) -> None:
-        """Keep the exchange, the one of this number, if it is among the slowest with its request; of equal ones the first."""
+        """Keep the exchange of this number if it is among the slowest of its request; of equally slow ones, the first."""
         request = cut(row.request) or ""
         if (slowest := self._slowest.get(request)) is None:
             if len(self._slowest) >= STATISTICS_NAMES_MAX:
@@ -277,7 +277,7 @@ class Statistics:
             self._zero_windows[connection] += evidence.get("count", 1)
 
     def sections(self, names: Iterable[str]) -> dict[str, list[ReportRecord]]:
-        """Return the records of the named sections, of `SECTIONS`. A record with `others` true has no name and stands for many."""
+        """Return the records of the named sections of `SECTIONS`. A record with `others` true has no name and stands for many."""
         makers: dict[str, Callable[[], list[ReportRecord]]] = {
             "total": lambda: [self.summary()],
             "connections": self._connections,
@@ -395,7 +395,7 @@ class Statistics:
 def _entries(
     connection: str | None, kind: str, topic: str | None, producer: str | None, subscription: str | None
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the tables with an entry for frames or exchanges of these names, with its names."""
+    """Yield the tables with an entry for frames or exchanges of these names, with its name in each."""
     if connection is not None:
         yield CONNECTIONS, connection
     yield KINDS, kind
@@ -408,7 +408,7 @@ def _entries(
 
 
 def _in_order(some: list[Any], others: list[Any]) -> list[Any]:
-    """Return what two lists hold, by places, which come first."""
+    """Merge two lists by the places at the beginning of their items."""
     return sorted((*some, *others), key=itemgetter(0)) if some else others
 
 

@@ -46,13 +46,13 @@ class Tally:
         self.sizes[side] += size
 
     def add_exchange(self, status: str | None, latency: int | None) -> None:
-        """Add an exchange, with its latency in nanoseconds if it has one that counts."""
+        """Add an exchange, with its latency in nanoseconds if it counts."""
         self.add_exchanges(status, 1, None)
         if latency is not None and status != "unrequested":
             self.latencies.add(latency)
 
     def add_exchanges(self, status: str | None, count: int, latencies: Latencies | None) -> None:
-        """Add exchanges of one status, with their latencies if these count."""
+        """Add exchanges of one status, with their latencies if they count."""
         if status == "unrequested":
             self.unrequested += count
             return
@@ -65,7 +65,7 @@ class Tally:
             self.latencies.merge(latencies)
 
     def merge(self, other: Tally) -> None:
-        """Add the counts of another."""
+        """Add the counts of another tally."""
         for side in (0, 1):
             self.add_frames(SIDES[side], other.frames[side], other.messages[side], other.sizes[side])
         self.exchanges += other.exchanges
@@ -94,7 +94,7 @@ class Tally:
 
 
 def table_records(fold: ReportFold, outer_of: Collection[str]) -> list[ReportRecord]:
-    """Return the records of a table, without connections that are inner legs, and one that counts what has none."""
+    """Return the records of a table, except connections that are inner legs, and a record that counts rows without one."""
     records = [record for record in fold.records() if record.get("connection") not in outer_of]
     return [*records, {"others": True, "rows": fold.left_out}] if fold.left_out else records
 
@@ -105,7 +105,7 @@ def per_second(count: int, span: int) -> float | None:
 
 
 def completed(record: ReportRecord) -> ReportRecord:
-    """Return a record with the bytes of both directions, and with how long a connection lasted."""
+    """Return a record with the bytes of both directions, and the duration of a connection."""
     if "client_bytes" in record:
         record = {**record, "bytes": record["client_bytes"] + record["server_bytes"]}
     if "closed" in record and record["start"] is not None and record["end"] is not None:
@@ -117,7 +117,7 @@ TallyName = TypeVar("TallyName", bound=Hashable)
 
 
 class TallyTable(Generic[TallyName]):
-    """Tallies by name: the first names have one each, all later ones share `others`."""
+    """Tallies by name: the first names have a tally each, all later ones share `others`."""
 
     def __init__(self) -> None:
         self.named: dict[TallyName, Tally] = {}
@@ -139,7 +139,7 @@ class TallyTable(Generic[TallyName]):
         return tally
 
     def merge(self, other: TallyTable[TallyName]) -> None:
-        """Add the counts of another."""
+        """Add the counts of another table."""
         for name, tally in other.named.items():
             self.of(name).merge(tally)
         if other.others is not None:
@@ -161,14 +161,14 @@ class ExchangeCounts(msgspec.Struct):
     """Exchanges that are counted together."""
 
     place: int
-    """That of the first."""
+    """Place of the first one."""
     count: int = 0
     latencies: Latencies | None = None
-    """Those that count; None without any."""
+    """Latencies that count; None if there are none."""
 
 
 def add_counts(groups: dict[GroupKey, list[int]], key: GroupKey, place: int, counts: Sequence[int]) -> None:
-    """Add frames, messages and bytes to those of a key, behind the place of the first."""
+    """Add frames, messages and bytes to those of a key, which keeps the place of the first."""
     if (known := groups.get(key)) is None:
         groups[key] = [place, *counts]
     else:
@@ -178,7 +178,7 @@ def add_counts(groups: dict[GroupKey, list[int]], key: GroupKey, place: int, cou
 
 
 def add_exchange(groups: dict[GroupKey, ExchangeCounts], key: GroupKey, place: int, latency: int | None) -> None:
-    """Add an exchange to those of a key, with its latency if that counts."""
+    """Add an exchange to those of a key, with its latency if it counts."""
     if (known := groups.get(key)) is None:
         known = groups[key] = ExchangeCounts(place)
     known.count += 1

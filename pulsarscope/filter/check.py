@@ -1,6 +1,6 @@
 """Syntax tree → typed tree for one kind of rows: names resolved, types checked, negations moved to the leaves.
 
-For a kind of rows that lacks a field, both a test of the field and its negation are unknown, so neither matches; the answer stays unknown
+For a kind of rows that lacks a field, both a test of the field and its negation are unknown, so neither matches; the result stays unknown
 unless the other side of an `and` or `or` decides.
 """
 
@@ -21,13 +21,13 @@ NEVER = tree.Always(False)
 ORDERED = frozenset({"<", "<=", ">", ">="})
 UNORDERED = frozenset({"bool", "kind", "address"})
 NAMES_OF_PACKETS = frozenset({"connection", "request"})
-"""Columns of names that begin with numbers: as texts, #15 would come before #2."""
+"""Columns of names that begin with numbers: compared as text, #15 would come before #2."""
 
 HOLDERS = ("fields", "metadata")
-"""Columns of frames whose fields users write without the column."""
+"""Columns of frames whose fields are written without the column."""
 
 DEEPEST = 8
-"""Parts of a name that error messages look at: no definition nests objects deeper."""
+"""Parts of a name that error messages examine: no definition nests objects deeper."""
 
 
 class Checker:
@@ -243,7 +243,7 @@ class Checker:
 
 
 def _is_above(low: tree.Value, high: tree.Value) -> bool:
-    """Return True for two values of a kind the first of which is the greater one."""
+    """Return True when the first of two values of a kind is the greater one."""
     first, second = (end.nanoseconds if isinstance(end, tree.Since) else end for end in (low, high))
     if isinstance(first, (int, float)) and isinstance(second, (int, float)):
         return first > second

@@ -1,4 +1,4 @@
-"""A filter for the rows of a redacted copy: those that stand where another filter passed rows of the capture, which has the real names."""
+"""A filter for the rows of a redacted copy: selects the places at which another filter passed rows of the capture with the real names."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Jo
 
 
 class ChosenRows:
-    """A filter, used as `Filter` is, for rows whose places are chosen before. A place takes eight bytes."""
+    """A filter, used like `Filter`, for rows whose places are chosen beforehand. A place takes eight bytes."""
 
     def __init__(self, chooser: UserFilter, kinds: Collection[str]) -> None:
         self._chooser = chooser
         self.description = "match the filter"
-        """Without the name that is followed."""
+        """Description without the name that is followed."""
         self.payload = chooser.payload
         self.takes_columns = False
-        """Each row is looked at."""
+        """Each row is examined."""
         self.learn = None
-        """Nothing must be known of a copy before its rows are selected."""
+        """A copy's rows can be selected without learning anything first."""
         self.seen = dict.fromkeys(kinds, 0)
         self.kept = dict.fromkeys(kinds, 0)
         self._places = array("q")
         self._sorted = False
 
     def begin(self, run: Timed) -> None:
-        """Count anew."""
+        """Restart counting."""
         del run
         self.seen, self.kept = (dict.fromkeys(self.seen, 0) for _ in range(2))
 
@@ -39,7 +39,7 @@ class ChosenRows:
         self._places.extend(_place(row) for row in self._chooser.select(rows, endpoints) if isinstance(row, Row))
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
-        """Return the rows that stand at chosen places, connections, and findings about the input."""
+        """Return the rows at chosen places, connections, and findings about the input."""
         del endpoints
         if not self._sorted:
             self._places = array("q", sorted(self._places))
@@ -60,7 +60,7 @@ class ChosenRows:
         return passed
 
     def absence(self) -> str | None:
-        """Return a sentence without names when nothing has passed; else None."""
+        """Return a sentence without names if nothing has passed; else None."""
         return None if any(self.kept.values()) else f"none of {sum(self.seen.values()):,} records matches"
 
     def _has(self, place: int) -> bool:
@@ -69,7 +69,7 @@ class ChosenRows:
 
 
 def _place(row: Row) -> int:
-    """Return a number for the place of a row, which also distinguishes rows at one place, without names."""
+    """Return a number for the place of a row, which also distinguishes rows at the same place, without names."""
     more: tuple[Any, ...] = ()
     if isinstance(row, MessageRow):
         more = row.direction, row.consumer_id, row.batch_index

@@ -1,7 +1,7 @@
 """Typed tree → filter of a compiled reader over frames in columns: nested tuples of a kind and its parts.
 
-Numbers are compared in columns. Tests of the command are asked once for each command, and tests of names, which hold for all frames with
-the same names, once for each of these. All other tests are asked of rows, which are made for them where the tests before leave it open.
+Numbers are compared in columns. Tests of the command are evaluated once per command, and tests of names, which hold for all frames with the
+same names, once per set of names. All other tests are evaluated on rows, which are made for frames that earlier tests leave undecided.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NAMES = frozenset(
         "server", "client.ip", "client.port", "server.ip", "server.port", "ip", "port", "checksum.status", "findings",
     }
 )  # fmt: skip
-"""Columns that are the same in all frames of a connection with one direction, command, topic, producer and subscription."""
+"""Columns that are the same in all frames of a connection with the same direction, command, topic, producer and subscription."""
 
 NUMBERS = frozenset({"file", "packet", "sub", "time", "offset", "size", "payload_size", "num_messages", "latency_ns"})
 """Columns of numbers."""
@@ -28,7 +28,7 @@ Mask = tuple[Any, ...]
 
 
 def mask_of(expression: tree.Expression, context: EvaluationContext) -> Mask:
-    """Return the filter of a tree for rows of frames; it is that of the context as it is now."""
+    """Return the filter of a tree for frame rows; it reflects the current state of the context."""
     if isinstance(expression, tree.Always):
         return "always", expression.value
     if isinstance(expression, tree.Not):

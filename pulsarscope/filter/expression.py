@@ -1,7 +1,7 @@
 """The typed tree of a filter for rows of one kind, from which predicates are compiled.
 
-Names are resolved, values have the type of their field, negations stand at the leaves only, and tests that no row of the kind can meet are
-decided: the tree is all that an evaluator needs.
+Names are resolved, values have the type of their field, negations occur only at the leaves, and tests that no row of the kind can meet are
+decided: an evaluator needs nothing but the tree.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ class Since(msgspec.Struct, frozen=True):
 
 
 class FieldPath(msgspec.Struct, frozen=True):
-    """The way to a value: a column, and steps into its objects."""
+    """The path to a value: a column, and steps into its objects."""
 
     name: str
-    """Name in the filter."""
+    """Name as in the filter."""
     column: str
     """A column of the kind, or one of `predicate.DERIVED`."""
     steps: tuple[str | KeyStep, ...] = ()
     types: tuple[str, ...] = ("any",)
-    """Types of its values; several where commands disagree; any: unknown."""
+    """Types of its values; several if commands disagree; any if unknown."""
     many: bool = False
     """True when a row may have several values: a comparison holds if it holds for one of them, != if it holds for all."""
     command: str | None = None
-    """The command whose frames have it, None for all."""
+    """The command whose frames have it; None for all."""
     slice: Slice | None = None
     function: str | None = None
     """`len` or `count`, instead of the values themselves."""
     quantifier: str | None = None
-    """`any` or `all` of the values, != included."""
+    """`any` or `all` of the values; also applies to !=."""
 
 
 Value = int | float | str | bytes | bool | Since | IPv4Network | IPv6Network
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """An interval with both its ends."""
+    """An interval that includes both ends."""
 
     low: Value
     high: Value
@@ -63,13 +63,13 @@ class Always(msgspec.Struct, frozen=True):
 
 
 class Present(msgspec.Struct, frozen=True):
-    """The row has the field; a boolean field is true."""
+    """Presence of the field; a boolean field must be true."""
 
     field: FieldPath
 
 
 class Compare(msgspec.Struct, frozen=True):
-    """A comparison by == != < <= > >= or contains. It never holds for a row without the field, != included."""
+    """A comparison by == != < <= > >= or contains. It never holds for a row without the field, not even with !=."""
 
     field: FieldPath
     operator: str

@@ -16,16 +16,16 @@ from pulsarscope.model.command_limits import COLUMN_MAX_CHARACTERS
 from pulsarscope.model.text import escape, plural
 
 Compute = Callable[[Sequence[Any]], Any]
-"""Values of the fields, in their order → the value of the column."""
+"""Function of the values of the fields, in order, that returns the value of the column."""
 
 _OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.Div: truediv}
 
 
 def arithmetic(text: str) -> tuple[tuple[str, ...], Compute] | None:
-    """Return the fields of a computed column and what computes it; None for what is no computation but perhaps a field.
+    """Return the fields of a computed column and the function that computes it; None if it is not a computation but perhaps a field.
 
-    The value is absent where that of a field is, or is no number, and for a division by zero. Raises FilterError for an operation that is
-    none of + - * /.
+    The value is absent if that of a field is absent or not a number, and for a division by zero. Raises FilterError for an operation other
+    than + - * /.
     """
     if len(text) > COLUMN_MAX_CHARACTERS:
         return None
@@ -68,7 +68,7 @@ def _applied(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any
 
 
 class FieldColumns:
-    """Columns by the names of fields, as in `send.sequence_id`, `latency` or `len(payload)`, of rows of some kinds."""
+    """Columns named by fields, such as `send.sequence_id`, `latency` or `len(payload)`, of rows of some kinds."""
 
     def __init__(self, names: Sequence[str], kinds: Sequence[str], catalogue: Catalogue, *, payload: str | None = None) -> None:
         """Resolve the names, with payloads of messages in this form. Raises FilterError for a name that no kind has."""
@@ -76,14 +76,14 @@ class FieldColumns:
         self.kinds = tuple(kinds)
         self._context = EvaluationContext(catalogue.codes, payload)
         self.reads_payload = False
-        """A field is made of the payload of messages."""
+        """True when a field is made from the payload of messages."""
         self._readers: dict[str, list[Reader | None]] = {kind: [] for kind in kinds}
         self.types: dict[str, str] = {}
-        """Type of each column, of the first kind that has it."""
+        """Type of each column, from the first kind that has it."""
         self._computed: dict[int, tuple[slice, Compute]] = {}
-        """By column: the values of its fields, and what computes it."""
+        """By column: the values of its fields, and the function that computes it."""
         self._empty: set[int] = set()
-        """Computed columns that had no value in any row so far; none before the first row."""
+        """Computed columns that have had no value in any row so far; empty before the first row."""
         self._rows = 0
         for at, name in enumerate(names):
             if (computation := arithmetic(name)) is None:
@@ -101,7 +101,7 @@ class FieldColumns:
         return len(self._readers[self.kinds[0]])
 
     def _add(self, name: str, column: str, catalogue: Catalogue) -> None:
-        """Add the reader of a field, which is a column or stands in one."""
+        """Add the reader of a field that is a column or part of one."""
         text = f"{name} == 0"
         try:
             test = parse(text)
@@ -128,7 +128,7 @@ class FieldColumns:
             raise FilterError(checker.missing(test.field, self.kinds).reason, column, _within((0, len(name)), name, column))
 
     def values(self, row: Any, endpoints: Mapping[str, tuple[str, str]]) -> list[Any] | None:
-        """Return the values of a row, None for absent ones and lists of several; None for a row of another kind."""
+        """Return the values of a row, None for absent ones and lists for several; None for a row of another kind."""
         if (readers := self._readers.get(row.kind)) is None:
             return None
         self._context.endpoints = endpoints
@@ -141,7 +141,7 @@ class FieldColumns:
         return [f"{escape(self.names[at])} is empty: in none of {rows} is each of its fields a number" for at in sorted(self._empty)]
 
     def _with_computed(self, values: list[Any]) -> list[Any]:
-        """Return the value of each column, of those of all fields."""
+        """Return the value of each column from the values of all fields."""
         out, fields = [], 0
         if not self._rows:
             self._empty = set(self._computed)
@@ -160,7 +160,7 @@ class FieldColumns:
 
 
 def _within(place: Place, name: str, column: str) -> Place:
-    """Return a place in the text of a column, of one in the name of a field that stands in it."""
+    """Translate a place in the name of a field to a place in the text of the column that contains it."""
     offset = max(column.find(name), 0)
     start, end = (offset + min(position, len(name)) for position in place)
     return start, end

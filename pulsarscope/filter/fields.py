@@ -22,7 +22,7 @@ OF_COMMANDS = ("frame.command", "exchange.request", "exchange.response")
 CAPTURE_TIMES = frozenset({"time", "start", "end", "send_time", "receipt_time", "storage_time", "delivery_time", "ack_time"})
 """Columns with times of the capture: only these can be compared with a time since its start."""
 UNKNOWN = "unknown"
-"""The object in which rows keep fields that the definition of the protocol lacks."""
+"""The object in which rows keep fields that are missing from the protocol's definition."""
 
 
 class KnownField(msgspec.Struct):
@@ -30,15 +30,15 @@ class KnownField(msgspec.Struct):
 
     name: str
     types: tuple[str, ...]
-    """int64, double, bool, string, bytes, time, duration, nanoseconds, address, object; any: unknown before a row is seen."""
+    """int64, double, bool, string, bytes, time, duration, nanoseconds, address, object; any: unknown until a row is seen."""
     text: str
     values: tuple[str, ...] = ()
     repeated: bool = False
     fields: dict[str, KnownField] = {}
     column: str | None = None
-    """Column that it is read from; None: it is a step from the field that holds it."""
+    """Column that it is read from; None if it is a step from the field that holds it."""
     more_values: bool = False
-    """Rows may hold other values than these: a dissector does not list its own."""
+    """True when rows may hold other values than these: a dissector does not list its own."""
 
     @property
     def is_open(self) -> bool:
@@ -52,7 +52,7 @@ class KnownField(msgspec.Struct):
 
 
 class Catalogue:
-    """The fields: `tables` has those of each kind by name, `commands` the objects of commands by the name of the command."""
+    """The fields: `tables` has those of each kind by name, `commands` has the objects of commands by command name."""
 
     def __init__(self, vocabularies: Iterable[Vocabulary], codes: Mapping[str, Code]) -> None:
         """Join the vocabularies with all finding codes, by name."""
@@ -67,7 +67,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, dissectors: Sequence[Dissector]) -> Catalogue:
-        """Return the fields of all records that dissectors can give."""
+        """Return the fields of all records that dissectors can produce."""
         return cls(vocabularies(dissectors), finding_codes(dissectors))
 
     def _join(self, vocabulary: Vocabulary) -> None:

@@ -15,7 +15,7 @@ Place = tuple[int, int]
 
 
 class FilterError(UsageError):
-    """An invalid filter. Its text has three lines: the reason, the filter, and a mark under the place; of an empty one, one."""
+    """An invalid filter. Its text has three lines: the reason, the filter, and a mark under the place; just the reason if it is empty."""
 
     def __init__(self, reason: str, text: str, place: Place) -> None:
         self.reason = reason

@@ -27,21 +27,21 @@ FramePlace = tuple[int | None, int | None, int | None]
 
 
 class FollowFilter:
-    """A filter, used as `Filter` is, for the frames of one subject: by their columns, and beyond them by tests of the dissectors.
+    """A filter, used like `Filter`, for the frames of one subject: by their columns, and otherwise by tests of the dissectors.
 
-    A request passes with its answer, and an answer with its request: a SEND gets its message id only with the receipt, and a producer
-    may get its name only with PRODUCER_SUCCESS.
+    A request passes with its answer, and an answer with its request: a SEND gets its message id only with the receipt, and a producer may
+    get its name only with PRODUCER_SUCCESS.
     """
 
     def __init__(self, kind: str, name: str, dissectors: Iterable[Dissector], *, in_columns: bool = False) -> None:
-        """Follow the subject of a kind (connection, topic, message …) and name. Raises UsageError when no protocol has such a one.
+        """Follow the subject of a kind (connection, topic, message …) and name. Raises UsageError if no protocol has such a subject.
 
         `in_columns`: frames that a compiled reader has in columns stay there (`model.ordered_rows`).
         """
         self.description = f"belong to {kind} {name}"
-        """The end of a sentence about the rows that pass."""
+        """End of a sentence about the rows that pass."""
         self.payload: str | None = None
-        """Payload form that message rows need: none, for only frames pass."""
+        """Payload form that message rows need: none, since only frames pass."""
         self.seen = {FrameRow.kind: 0}
         self.kept = {FrameRow.kind: 0}
         dissectors = tuple(dissectors)
@@ -65,17 +65,17 @@ class FollowFilter:
         if not (self._tests or self._message_tests):
             raise UsageError(_refusal(refusals) or f"unknown to every protocol: {kind}")
         self._unanswered: dict[str, FrameRow] = {}
-        """Frames of earlier batches that did not pass, by name: their answers may."""
+        """Frames of earlier batches that did not pass, by name: their answers may pass."""
         self._passed: dict[str, None] = {}
         """Names of the latest frames that passed."""
         self._carriers: dict[str, None] = {}
-        """Names of frames that carried a followed message, as another run showed."""
+        """Names of frames that carried a followed message, according to another run."""
         self.learn = self._learn if self._message_tests else None
-        """Takes the rows of messages of another run of the same capture, if they must be known first; `select` needs them, too, then."""
+        """Takes the message rows of another run of the same capture, if they must be known first; `select` then needs them as well."""
         self._in_columns = in_columns
         native = load_native()[0] if self.takes_columns else None
         self._followed: Any = None if native is None else native.Followed(PENDING_REQUESTS_MAX, FOLLOW_REQUESTS_MAX)
-        """What the compiled reader remembers of frames, in the place of `_passed` and `_unanswered`."""
+        """State of the compiled reader about frames, instead of `_passed` and `_unanswered`."""
 
     def begin(self, run: Timed) -> None:
         """Do nothing: no subject is a time."""
@@ -86,7 +86,7 @@ class FollowFilter:
                 self._carriers[frame_name(row.file, row.packet, row.sub)] = None
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
-        """Return the rows that pass, as `Filter.select` does."""
+        """Return the rows that pass, like `Filter.select`."""
         del endpoints
         if self._followed is not None:
             return self._select_columns(as_ordered(rows))
@@ -94,7 +94,7 @@ class FollowFilter:
         return self._selected(rows)
 
     def _select_columns(self, ordered: Any) -> list[Any]:
-        """Do as `_selected`: the compiled reader selects among ordered rows, and asks for each connection or topic once."""
+        """Do the same as `_selected`: the compiled reader selects in ordered rows, and asks once for each connection or topic."""
         places, earlier, seen = self._followed.select(ordered, self._kind == "connection", FrameRow, self._ask)
         self.seen[FrameRow.kind] += seen
         self.kept[FrameRow.kind] += len(earlier) + len(places)
@@ -112,7 +112,7 @@ class FollowFilter:
         return [chosen] if len(chosen) else []
 
     def _ask(self, row: FrameRow) -> tuple[bool, bool]:
-        """Return whether a frame is one of the subject, and what changes when answers before do not hold any more."""
+        """Return whether a frame belongs to the subject, and a value that changes when earlier answers no longer hold."""
         self._subject.introduce((row,))
         return any(test(row) for test in self._tests), self._subject.in_full
 
@@ -161,18 +161,18 @@ class FollowFilter:
 
     @property
     def takes_columns(self) -> bool:
-        """True when the frames of the subject are told by their connection or topic."""
+        """True when the frames of the subject are determined by their connection or topic."""
         return self.subject_column() is not None
 
     def subject_column(self) -> tuple[str, FollowTest] | None:
-        """Return the column that alone tells the frames of the subject, and a test of it; None where more must be known."""
+        """Return the column that alone determines the frames of the subject, and a test of it; None if more must be known."""
         if self._kind not in ("connection", "topic") or len(self._tests) != 1 or self._message_tests:
             return None
         fresh = Subject(self._kind, self._name, self._topics)
         return None if fresh.test is None else (self._kind, fresh.test)
 
     def absence(self) -> str | None:
-        """Return in words what can be followed instead, when nothing has passed; else None."""
+        """Return in words what can be followed instead, if nothing has passed; else None."""
         if self.kept[FrameRow.kind]:
             return None
         others = self._subject.others()
@@ -181,7 +181,7 @@ class FollowFilter:
         return f"there is no {self._kind} {self._name}{others}"
 
     def _carriers_in(self, rows: Sequence[Any]) -> dict[str, None]:
-        """Return the names of the frames that carried a followed message, as rows of messages say."""
+        """Return the names of the frames that carried a followed message, according to message rows."""
         carriers = (
             frame_name(row.file, row.packet, row.sub)
             for dissector, test, row in self._tested(rows)
@@ -215,11 +215,11 @@ class JoinedFilter:
         self._display_filter = display_filter
 
     def absence(self) -> str | None:
-        """Return in words what can be followed instead, when there is no frame of the subject; else None."""
+        """Return in words what can be followed instead, if the subject has no frame; else None."""
         return self.first.absence()
 
     def begin(self, run: Timed) -> None:
-        """Count times without a date from the first packet of a run."""
+        """Make times without a date count from the first packet of a run."""
         self._display_filter.begin(run)
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
@@ -228,7 +228,7 @@ class JoinedFilter:
 
 
 def _refusal(refusals: Mapping[str, str]) -> str:
-    """Return one sentence for what each protocol says of a name: the first, and the forms of others that differ."""
+    """Return one sentence for the refusals of a name by each protocol: the first, and the differing forms of others."""
     sentence = ""
     for name, text in refusals.items():
         form = text.rpartition(": give ")[2]

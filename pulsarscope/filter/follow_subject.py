@@ -1,4 +1,4 @@
-"""Subjects that columns of frames name: connections, producers, subscriptions and topics; what there is of them in a capture."""
+"""Subjects that columns of frames name (connections, producers, subscriptions and topics), and their names in a capture."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _PLURALS = {"connection": "connections", "producer": "producers", "consumer": "s
 
 
 class Subject:
-    """The subject of this kind and name: the test of its frames, and the names of all others of its kind."""
+    """The subject of this kind and name: the test of its frames, and the names of all other subjects of its kind."""
 
     def __init__(self, kind: str, name: str, topics: TopicNames) -> None:
-        """Begin. Raises UsageError for the name of a connection that cannot be one."""
+        """Begin. Raises UsageError for an invalid name of a connection."""
         self._kind = kind
         self._name = name
         self._topics = topics
         self._names: dict[str, None] = {}
         """Names of its kind so far, at most `FOLLOW_NAMES_MAX`."""
         self._connection: str | None = None
-        """Name of the connection that is followed."""
+        """Name of the followed connection."""
         self._found: str | None = None
-        """Topic whose last part alone is the name; None while there is none."""
+        """Topic whose last part alone is the name; None as long as there is none."""
         self.in_full = False
-        """A topic was found by all of its name, or by its short form: another one does not pass any more for its last part."""
+        """True when a topic was found by its full or short name: other topics no longer pass because of their last part."""
         self._answers: dict[str, bool] = {}
-        """Topics that were tested since, at most `FOLLOW_NAMES_MAX`: True for the one that is followed."""
+        """Topics tested since then, at most `FOLLOW_NAMES_MAX`: True for the one that is followed."""
         self.test: FollowTest | None = {
             "connection": lambda row: row.connection == self._connection,
             "producer": lambda row: row.producer_name == name,
             "consumer": lambda row: row.subscription == name,
             "topic": lambda row: any(map(self._is_topic, row.topics or ())) if row.topic is None else self._is_topic(row.topic),
         }.get(kind)
-        """Test of the columns of a frame; None when none names a subject of this kind."""
+        """Test of the columns of a frame; None if no column names a subject of this kind."""
         if kind == "connection":
             self._connection = connection_name(name)
             if self._connection is None:
@@ -57,7 +57,7 @@ class Subject:
             return
         frames = [row for row in rows if isinstance(row, FrameRow)]
         column = attrgetter(_COLUMNS[self._kind])
-        if self._names.keys() >= set(map(column, frames)):  # as it is nearly always
+        if self._names.keys() >= set(map(column, frames)):  # as is nearly always the case
             return
         for row in frames:
             self._learn(row)
@@ -75,7 +75,7 @@ class Subject:
             self._names[name] = None
 
     def _is_topic(self, topic: str) -> bool:
-        """Return True for the topic, or its partitioned topic, by its name, in full or short; else by its last part.
+        """Return True for the topic, or its partitioned topic, by its full or short name, or else by its last part.
 
         Raises UsageError when several topics have the same last part.
         """
@@ -102,7 +102,7 @@ class Subject:
         return True
 
     def others(self) -> str:
-        """Return the end of a sentence that says what there is of its kind."""
+        """Return the end of a sentence that lists the existing subjects of its kind."""
         if self._kind not in _PLURALS:
             return ""
         names = sorted(self._topics.short(name) if self._kind == "topic" else name for name in self._names)

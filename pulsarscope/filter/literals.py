@@ -62,7 +62,7 @@ EXPECTED = {
     "address": 'an address or a network, as in 10.0.0.7, 10.0.0.0/8 or "2001:db8::/32"',
     ANY: "a value",
 }
-"""Type of a field -> description of the values that it is compared with."""
+"""Description of the values that a field can be compared with, by type of the field."""
 
 
 def value_of(literal: Literal, known: KnownField, *, ordered: bool = False) -> Value:
@@ -206,7 +206,7 @@ def _any_value(literal: Literal) -> Value:
 
 
 def _enumeration_value(known: KnownField, text: str, literal: Literal) -> str:
-    """Return the name in an enumeration. Names made of unnamed numbers (UNKNOWN_7) are valid, too, and others, quoted, if it is open."""
+    """Return the name in an enumeration. Names for unnamed numbers (UNKNOWN_7) are also valid and, if it is open, other quoted names."""
     names = {name.upper(): name for name in known.values}
     if (name := names.get(text.upper())) is not None:
         return name
@@ -234,7 +234,7 @@ def _number(literal: Literal) -> int | float:
 
 
 def _text(literal: Literal, known: KnownField) -> str | None:
-    """Return a text; of a connection its name, however it is written; None for the name of a connection beside another field."""
+    """Return a text; for a connection its name, in any notation; None for the name of a connection beside another field."""
     text = literal.text if literal.kind == CONNECTION else unquoted(literal)
     if known.column == "connection":
         return connection_name(text) or text

@@ -1,4 +1,4 @@
-"""Typed tree → predicate: closures over rows, made once. A test of a plain column reads nothing but that attribute."""
+"""Typed tree → predicate: closures over rows, made once. A test of a plain column only reads that attribute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Predicate = Callable[[Any], bool]
 Test = Callable[[Any], bool]
 """A test of one value, never None."""
 Reader = Callable[[Any], Any]
-"""A reader of a row: it gives a value or None, or a list of values where the field has many."""
+"""A reader of a row: returns a value or None, or a list of values if the field has many."""
 
 ENDPOINTS_KEPT = 4_096
 """Endpoints whose address and port are cached."""
@@ -30,13 +30,13 @@ FAMILIES: Mapping[type, frozenset[type]] = {
     bytes: frozenset({bytes}),
     bool: frozenset({bool}),
 }
-"""Type of a value in the filter -> types of the values that it can be compared with."""
+"""Types of values that a value in the filter can be compared with, by its type."""
 
 ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 class EvaluationContext:
-    """The data of the run that predicates need beside the row; it changes from block to block."""
+    """The data of the run that predicates need in addition to the row; it changes from block to block."""
 
     def __init__(self, codes: Mapping[str, Code], payload: str | None = None) -> None:
         """Evaluate with all finding codes by name, and payloads of message rows in this form (base64, hex, text; None: none)."""
@@ -48,7 +48,7 @@ class EvaluationContext:
         self.payload = payload
 
     def ends(self, row: Any) -> tuple[str, str] | None:
-        """Return client and server of a row's connection, if they are known."""
+        """Return client and server of a row's connection, if known."""
         if row.kind == "connection":
             return None if row.client is None or row.server is None else (row.client, row.server)
         return self.endpoints.get(row.connection)
@@ -213,12 +213,12 @@ def _matches(pattern: str, types: tuple[str, ...]) -> Test:
 
 
 def read_field(field: tree.FieldPath, context: EvaluationContext) -> Reader:
-    """Return the reader of a field: it gives a value or None, or a list of values."""
+    """Return the reader of a field, which returns a value or None, or a list of values."""
     return _reader(field, context)[0]
 
 
 def _reader(field: tree.FieldPath, context: EvaluationContext) -> tuple[Reader, bool]:
-    """Return the reader of a field, and True when it gives a list."""
+    """Return the reader of a field, and True if it returns a list."""
     read = DERIVED[field.column](context) if field.column in DERIVED else attrgetter(field.column)
     many = field.many
     if field.command is not None:
@@ -283,7 +283,7 @@ def _flat(value: Any) -> list[Any]:
 
 
 def _sliced(read: Reader, part: slice, *, many: bool) -> Reader:
-    """Return a reader of a part of text or bytes; it gives None for an empty part."""
+    """Return a reader of a part of text or bytes; it returns None for an empty part."""
     if many:
         return lambda row: [value[part] for value in read(row) if type(value) in {str, bytes} and value[part]]
     return lambda row: (value[part] or None) if (value := read(row)) is not None and type(value) in {str, bytes} else None
@@ -297,7 +297,7 @@ def _lengths(read: Reader, *, many: bool) -> Reader:
 
 
 def _counted(read: Reader, command: str | None, *, many: bool) -> Reader:
-    """Return a reader of the number of values; it gives None for frames of another command."""
+    """Return a reader of the number of values; it returns None for frames of another command."""
 
     def count(row: Any) -> int | None:
         if command is not None and row.command != command:
@@ -376,4 +376,4 @@ DERIVED: Mapping[str, Callable[[EvaluationContext], Reader]] = {
     "checksum.stored": _of_checksum("stored"),
     "checksum.computed": _of_checksum("computed"),
 }
-"""Name of a derived column -> factory of its reader."""
+"""Factory of the reader of each derived column, by name."""

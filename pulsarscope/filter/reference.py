@@ -17,12 +17,12 @@ class FieldEntry(msgspec.Struct, frozen=True):
     records: tuple[str, ...]
     """Kinds of records that have it."""
     type: str
-    """Its type; several where commands disagree, a list where a record can have many values."""
+    """Its type; several if commands disagree, a list if a record can have many values."""
     text: str
     example: str
-    """A filter with the field."""
+    """A filter that uses the field."""
     values: tuple[str, ...]
-    """Values of an enumeration, else empty."""
+    """Values of an enumeration; otherwise empty."""
 
 
 def field_entries(catalogue: Catalogue, prefix: str = "") -> Iterator[FieldEntry]:

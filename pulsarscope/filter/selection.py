@@ -45,7 +45,7 @@ _COLUMNS = ("file", "packet", "sub")
 
 
 def with_frame_names(syntax_tree: SyntaxTree, text: str) -> SyntaxTree:
-    """Return the tree of a filter in which frames are named by columns. Raises FilterError for a text that names no frame."""
+    """Return the tree of a filter with frame names replaced by columns. Raises FilterError for a text that names no frame."""
     if isinstance(syntax_tree, (Conjunction, Disjunction)):
         return type(syntax_tree)(tuple(with_frame_names(part, text) for part in syntax_tree.parts))
     if isinstance(syntax_tree, Negation):
@@ -82,20 +82,20 @@ def _any_of(tests: Sequence[SyntaxTree]) -> SyntaxTree:
 
 
 PAYLOAD_FORM = "base64"
-"""Form of the payload in message rows that only the filter reads."""
+"""Form of the payload in message rows if only the filter reads it."""
 
 NAMES = frozenset({"topic", "producer_name", "subscription", "connection"})
 """Columns of names."""
 
 SHOWN_NAMES_MAX = 10
-"""Names that are listed when another one was asked for."""
+"""Number of names that are listed when an unknown one was requested."""
 
 INPUT_LAYER = "capture"
 """Layer of the findings about the input itself, which pass every filter."""
 
 
 class Timed(Protocol):
-    """The run whose rows are selected, as a filter sees it."""
+    """The run whose rows are selected, as filters see it."""
 
     @property
     def start(self) -> int | None:
@@ -103,15 +103,15 @@ class Timed(Protocol):
 
 
 class Filter:
-    """The filter of -Y, for rows of the kinds that it is made for."""
+    """The filter of -Y, for rows of the kinds for which it is made."""
 
     def __init__(self, text: str, kinds: Sequence[str], catalogue: Catalogue, *, payload: str | None = None) -> None:
-        """Compile a filter for these kinds of rows, with payloads of messages in this form. Raises FilterError when it is not valid."""
+        """Compile a filter for these kinds of rows, with payloads of messages in this form. Raises FilterError if it is not valid."""
         self.text = text
         self.description = "match the filter"
-        """The end of a sentence about the rows that pass."""
+        """End of a sentence about the rows that pass."""
         self.learn: Callable[[Iterable[Any]], None] | None = None
-        """Nothing must be known of a capture before its rows are selected; see `FollowFilter`."""
+        """None: rows can be selected without learning anything about the capture first; see `FollowFilter`."""
         syntax_tree = with_frame_names(parse(text), text)
         checker = Checker(text, catalogue)
         checker.check(syntax_tree, kinds)
@@ -127,17 +127,17 @@ class Filter:
         self._run: Timed | None = None
         self._removes_payload = reads_payload and payload is None
         self.context = EvaluationContext(catalogue.codes, self.payload)
-        """Context of predicates besides the row."""
+        """Context of predicates in addition to the row."""
         self._predicates: dict[str, Predicate] = {kind: compile_tree(tree, self.context) for kind, tree in self.trees.items()}
         finding_tree = self.trees.get(FindingRow.kind) or checker.meaning(syntax_tree, FindingRow.kind)
         self._matches_finding = compile_tree(finding_tree, self.context)
         self._last_frame: tuple[int | None, int | None, int | None] | None = None
         self._asked: dict[str, dict[str, None]] = {}
-        """Names that a record must have, by column."""
+        """Names that a matching record must have, by column."""
         for tree in self.trees.values():
             _add_names(tree, self._asked)
         self._there: dict[str, dict[str, None]] = {column: {} for column in self._asked}
-        """Names of the rows so far, while none has passed."""
+        """Names in the rows so far, as long as none has passed."""
 
     @property
     def takes_columns(self) -> bool:
@@ -145,15 +145,15 @@ class Filter:
         return self.payload is None
 
     def begin(self, run: Timed) -> None:
-        """Count times without a date from the first packet of a run, instead of the first row."""
+        """Make times without a date count from the first packet of a run, instead of the first row."""
         self._run = run
         self.context.start = run.start
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> list[Any]:
-        """Return the rows that pass, in their order; `endpoints` are client and server of the connections known so far, by name.
+        """Return the rows that pass, in order; `endpoints` are client and server of the connections known so far, by name.
 
-        Rows of other kinds pass when they explain: the bytes of a frame with the frame; findings about the frame before or about the
-        input, and those that match; connections always.
+        Rows of other kinds pass if they explain: the bytes of a frame with the frame; findings about the preceding frame or the input, and
+        those that match; connections always.
         """
         self.context.endpoints = endpoints
         ordered, following = split(rows)
@@ -198,7 +198,7 @@ class Filter:
         return passed
 
     def _select_columns(self, ordered: Any) -> Any:
-        """Return the ordered rows of a compiled reader that pass; rows are made of frames in columns only for tests that need them."""
+        """Return the ordered rows of a compiled reader that pass; frames in columns become rows only for tests that need rows."""
         places, seen = ordered.matching(mask_of(self.trees[FrameRow.kind], self.context))
         self.seen[FrameRow.kind] += seen
         self.kept[FrameRow.kind] += len(places)
@@ -218,7 +218,7 @@ class Filter:
         return ordered.chosen(sorted([*places, *kept]))
 
     def _pass_frame(self, ordered: Any, places: Sequence[int], latest: int) -> int:
-        """Note the last of the frames at some places, if it is behind the latest that passed; return the place of the latest."""
+        """Record the last of the frames at some places, if it comes after the latest that passed; return the place of the latest."""
         if not places or places[-1] < latest:
             return latest
         frame = ordered.row(places[-1])
@@ -226,7 +226,7 @@ class Filter:
         return places[-1]
 
     def absence(self) -> str | None:
-        """Return in words which names of the filter there are not, and which instead, when nothing has passed; else None."""
+        """Return in words which names of the filter do not exist, and which do, if nothing has passed; else None."""
         if any(self.kept.values()):
             return None
         absences = []
@@ -268,7 +268,7 @@ def _missing_connection(missing: Sequence[str], there: Collection[str]) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return the end of a sentence that lists what there is, in part."""
+    """Return the end of a sentence that lists some of the existing names."""
     others = f" and {len(names) - SHOWN_NAMES_MAX:,} more" if len(names) > SHOWN_NAMES_MAX else ""
     if len(names) == 1:
         return f"there is only {names[0]}"
@@ -288,7 +288,7 @@ def _add_names(expression: Expression, asked: dict[str, dict[str, None]]) -> Non
             _add_names(part, asked)
     elif isinstance(expression, Compare):
         field = expression.field
-        column = field.column.rpartition(".")[2]  # frame.topic is those of `topics`, too
+        column = field.column.rpartition(".")[2]  # frame.topic also counts as a topic
         if column in NAMES and not field.steps and expression.operator == "==" and isinstance(expression.value, str):
             asked.setdefault(column, {})[expression.value] = None
 

@@ -100,14 +100,14 @@ class Literal(msgspec.Struct, frozen=True):
 
 
 class Range(msgspec.Struct, frozen=True):
-    """An interval `low..high`, both ends included."""
+    """An interval `low..high` that includes both ends."""
 
     low: Literal
     high: Literal
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """A part of bytes or text, by Python's indices; `end` None is the end."""
+    """A part of bytes or text, with Python's indices; `end` None is the end."""
 
     start: int
     end: int | None
@@ -122,7 +122,7 @@ class NamePart(msgspec.Struct, frozen=True):
 
 
 class Name(msgspec.Struct, frozen=True):
-    """A name of a field, or what a function makes of it."""
+    """A name of a field, or a function of it."""
 
     parts: tuple[NamePart, ...]
     slice: Slice | None
@@ -184,7 +184,7 @@ SyntaxTree = Test | Negation | Conjunction | Disjunction
 
 
 class _Nested(msgspec.Struct, frozen=True):
-    """A part of the filter, and the depth of the nesting in it."""
+    """A part of the filter, and the depth of nesting in it."""
 
     node: SyntaxTree
     depth: int = 0
@@ -360,7 +360,7 @@ _EXPECTED = (
     ("LBRACE", "a set in braces is expected here, as in {1..5, 9}"),
     ("_AND", "and, or, or the end is expected here"),
 )
-"""Terminal -> message when it is valid at the place of an error; the first valid one counts."""
+"""Terminal -> message if it is valid at the place of an error; the first valid one counts."""
 
 
 def _expected(terminals: set[str], text: str, place: Place) -> str:
