@@ -35,7 +35,7 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.lag import evaluate_lag
 from pulsarscope.protocols.pulsar.rules.subscriptions.partitions import PARTITIONS, PUBLISHED, SUFFIX, PartitionReceipts
 from pulsarscope.protocols.pulsar.rules.subscriptions.positions import evaluate_beginnings
 from pulsarscope.protocols.pulsar.rules.subscriptions.resting import evaluate_resting
-from pulsarscope.protocols.pulsar.rules.subscriptions.spans import WITHHELD, evaluate_spans
+from pulsarscope.protocols.pulsar.rules.subscriptions.spans import WITHHELD, evaluate_spans, may_be_elsewhere
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING, PASSED, evaluate_dropped, evaluate_stuck
 from pulsarscope.protocols.pulsar.rules.subscriptions.uneven import evaluate_uneven
 from pulsarscope.protocols.pulsar.rules.subscriptions.unknown_acks import evaluate_unknown
@@ -217,7 +217,7 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
         if _holds_all(waiting, facts):
             continue  # the broker may have a lower limit of unacknowledged messages; consumer-not-acking says who has to act
         due = next((fact for fact in backlog if _is_near(fact, waiting, ledgers) and _is_due(fact, waiting, deliveries, silent_ns)), None)
-        if due is not None:
+        if due is not None and not _may_be_shared(due, waiting, facts):
             reported.add(consumer_of(waiting))
             _report_silent(topic, waiting, due, report)
 
@@ -228,6 +228,14 @@ def _holds_all(waiting: Fact, facts: Sequence[Fact]) -> bool:
         return False  # brokers limit no others
     held = (fact for fact in facts if fact.what in (HOLDING, BUSY) and consumer_of(fact) == consumer_of(waiting))
     return any(fact.values["reported"] and not fact.values["acks"] for fact in held)
+
+
+def _may_be_shared(due: Fact, waiting: Fact, facts: Sequence[Fact]) -> bool:
+    """Return True when another consumer, which the capture does not show or not all of, may have got what this one waits for."""
+    values = waiting.values
+    if values["kind"] not in SHARED_TYPES:
+        return False
+    return may_be_elsewhere(values["subscription"], values["server"], tuple(due.values["position"]), due.where.time, facts)
 
 
 def _is_near(due: Fact, waiting: Fact, ledgers: set[tuple[str, int]]) -> bool:

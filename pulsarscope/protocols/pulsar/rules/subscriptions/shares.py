@@ -14,7 +14,7 @@ from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permits_of, position_of, positions_of
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_gap, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.subscriptions.spans import EXHAUSTED_MAX, SPANS
@@ -96,6 +96,7 @@ class ShareRule(ConsumerRule[ConsumerShare]):
             "life_ns": now - consumer.able.time,
             "closed": not self.open,
             "undecided": consumer.scattered or consumer.sought or may_lack(self.context, consumer.able.time, now, SERVER),
+            "lost_at": latest_gap(self.context, now),
             "server": host(self.context.server),
         }
         self.context.emit_fact(BACKLOG, consumer.topic, consumer.able._replace(time=now), SPANS, values)

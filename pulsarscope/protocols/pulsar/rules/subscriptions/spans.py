@@ -9,6 +9,7 @@ from typing import Any
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding, Where
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, latest_seen
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import HOLDING
 
@@ -64,6 +65,17 @@ Span = tuple[int, int, Where]
 """First and last entry, and the first delivery."""
 
 
+def may_be_elsewhere(subscription: str | None, server: str, position: Position, published_at: int, facts: Sequence[Fact]) -> bool:
+    """Return True when an entry of a shared subscription may be at a consumer that is not known, or among bytes that the capture lacks.
+
+    The consumers that are known have then got only a share of the entries before.
+    """
+    group = [fact for fact in facts if fact.what == SPANS and (fact.values["subscription"], fact.values["server"]) == (subscription, server)]
+    if any(fact.values["lost_at"] >= published_at for fact in group):
+        return True
+    return sum(after[0] <= position[1] for _, after in pairwise(merged_spans(group, position[0]))) > HOLES_MAX
+
+
 def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report messages that a subscription never got, and the Key_Shared consumer for which its keys wait."""
     groups: dict[tuple[Any, Any], list[Fact]] = {}
@@ -78,7 +90,7 @@ def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thr
         if not published or any(fact.values["undecided"] for fact in group):
             continue
         ledger = max(fact.values["ledger"] for fact in group)
-        merged = _merged(group, ledger)
+        merged = merged_spans(group, ledger)
         is_ordered = {fact.values["kind"] for fact in group} == {"Key_Shared"}
         if is_ordered and _report_slow(group, merged, ledger, published, end, report, thresholds):
             continue
@@ -87,7 +99,7 @@ def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thr
             _report_skipped(topic, group, merged, ledger, published, report, thresholds)
 
 
-def _merged(group: Sequence[Fact], ledger: int) -> list[Span]:
+def merged_spans(group: Sequence[Fact], ledger: int) -> list[Span]:
     """Return the spans of all consumers of a subscription in one ledger, joined where they touch."""
     merged: list[Span] = []
     spans = [(first, last, Where(*where)) for fact in group for number, first, last, where in fact.values["spans"] if number == ledger]

@@ -123,6 +123,33 @@ def test_what_another_consumer_of_the_subscription_got_is_no_backlog(tmp_path: P
     assert "broker-silent" not in diagnose(tmp_path, waiting, served(3, kind, entry=2), published).codes
 
 
+def sharing(kind: str, others: int, *, lost: str = "") -> list[Conversation]:
+    """A consumer that waits behind 12 entries, of which it got its share and `others` consumers got theirs; 7:12 goes to none.
+
+    Of the `lost` one, the capture lacks its SUBSCRIBE, or its latest MESSAGE.
+    """
+    talks = [
+        subscribed(connected(40000 + number, start=(number + 1) * MILLISECOND), kind=kind).client(flow(1000)) for number in range(others + 1)
+    ]
+    if lost == "subscribe":
+        talks[-1] = connected(40000 + others, start=(others + 1) * MILLISECOND).lose("client", 90).lose("server", 14).client(flow(1000))
+    for entry in range(12):
+        talk = talks[entry % (others + 1)]
+        wait_until(talk, (150 + 100 * entry) * MILLISECOND).server(delivery(entry)).client(ack(entry))
+    if lost == "message":
+        wait_until(talks[-1], 1350 * MILLISECOND).lose("server", len(delivery(12))).client(ack(12))
+    ended = [wait_until(talk, 20 * SECOND).client(PING).server(PONG) for talk in talks]
+    return [*ended, publishing(13, 100 * MILLISECOND)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "others", "lost"), [*product(("Shared", "Key_Shared"), (1, 2), ("subscribe", "message")), ("Shared", 1, ""), ("Shared", 2, "")]
+)
+def test_an_entry_may_be_at_a_consumer_that_the_capture_hardly_shows(tmp_path: Path, kind: str, others: int, lost: str) -> None:
+    codes = diagnose(tmp_path, *sharing(kind, others, lost=lost)).codes
+    assert ("broker-silent" in codes) == (not lost)
+
+
 @pytest.mark.parametrize(
     ("kind", "held", "acked", "silent"),
     [("Shared", 20, 0, False), ("Key_Shared", 20, 0, False), ("Shared", 20, 20, True), ("Shared", 2, 0, True), ("Exclusive", 20, 0, True)],
