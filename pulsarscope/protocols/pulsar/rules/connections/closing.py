@@ -362,6 +362,7 @@ class ClosingRule(ConnectionRule):
             "closed_by": row.closed_by,
             "client_frames": row.client_frames,
             "client_missing": row.client_missing,
+            "unheard": not row.server_bytes,
             "refused": refusal is not None,
             "torn": row.closed == "rst" and (bool(self._unanswered) or any(noun == "consumer" for noun, _ in self._open)),
             "topic": self._topic,

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 
 from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.churn import judge_churn, judge_idle
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.text.formatting import port
 
 CODES = table(
     SESSION.warning(
@@ -78,7 +81,8 @@ def _report_loop(client: str, server: str, failures: Sequence[Fact], successes: 
     reasons = Counter(fact.values["reason"] for fact in failures)
     reasons_text = ", ".join(f"{reason} ({times:,})" for reason, times in reasons.most_common())
     span = last.where.time - first.values["start"]
-    text = f"{client} connected to {server} {len(failures) + worked:,} times in {duration(span)} and failed {failed}: {reasons_text}."
+    text = f"{client} connected to {server} {len(failures) + worked:,} times in {duration(span)} and failed {failed}: {reasons_text}"
+    text += f"{_silence_text(server, failures)}."
     evidence = {
         "frames": frame_names(fact.values["frame"] for fact in failures),
         "connections": [fact.where.connection for fact in failures[:DIAGNOSIS_NAMES_MAX]],
@@ -88,6 +92,15 @@ def _report_loop(client: str, server: str, failures: Sequence[Fact], successes: 
         "lived_max_ns": max(fact.values["lifetime"] for fact in failures),
     }
     report("reconnect-loop", first.where._replace(time=first.values["last"]), text, evidence)
+
+
+def _silence_text(server: str, failures: Sequence[Fact]) -> str:
+    """Return the likely reason of a broker that closes each connection without a word; "" for another one."""
+    if not all(fact.values["unheard"] and fact.values["closed_by"] == SERVER for fact in failures):
+        return ""
+    if port(server) == TLS_PORT:
+        return f", each time without a word: at port {TLS_PORT} brokers expect TLS, and the client spoke without it"
+    return ", each time without a word, as one does that expects TLS at this port"
 
 
 KEYS = (KeyRule(RECONNECTS, FORGET_NS, _evaluate_reconnects, early=True),)

@@ -70,7 +70,9 @@ def may_be_elsewhere(subscription: str | None, server: str, position: Position, 
 
     The consumers that are known have then got only a share of the entries before.
     """
-    group = [fact for fact in facts if fact.what == SPANS and (fact.values["subscription"], fact.values["server"]) == (subscription, server)]
+    group = [
+        fact for fact in facts if fact.what == SPANS and (fact.values["subscription"], fact.values["server"]) == (subscription, server)
+    ]
     if any(fact.values["lost_at"] >= published_at for fact in group):
         return True
     return sum(after[0] <= position[1] for _, after in pairwise(merged_spans(group, position[0]))) > HOLES_MAX

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.model.findings import WARNING
-from tests.scenarios.commands import created, error, lookup, lookup_response, message, producer, subscribe, success
+from tests.scenarios.commands import CONNECT, CONNECTED, created, error, lookup, lookup_response, message, producer, subscribe, success
 from tests.scenarios.connections import connected
-from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.conversation import SECOND, START_NS, Conversation
 from tests.scenarios.evaluation import findings_in, findings_of, only, with_code
 
 
@@ -88,6 +88,20 @@ def test_connections_that_worked_meanwhile_are_counted_too(between: int, tmp_pat
     text = only(findings_of(tmp_path, *talks), "reconnect-loop")[0]
     failed = "6 times" if between else "each time"
     assert f" {6 + between} times in 10.0 s and failed {failed}: ServiceNotReady (6)" in text
+
+
+@pytest.mark.parametrize(
+    ("server", "silent", "reason"),
+    [(6651, True, "at port 6651 brokers expect TLS"), (16651, True, "as one does that expects TLS at this port"), (6650, False, "")],
+)
+def test_a_broker_that_closes_without_a_word_may_expect_tls(server: int, silent: bool, reason: str, tmp_path: Path) -> None:
+    talks = []
+    for number in range(6):
+        talk = Conversation(("10.0.0.1", 40000 + number), ("10.0.0.2", server), start_ns=START_NS + number * SECOND).handshake()
+        talks.append((talk.client(CONNECT) if silent else talk.client(CONNECT).server(CONNECTED)).close("server"))
+    text = only(findings_of(tmp_path, *talks), "reconnect-loop")[0]
+    assert "closed by the broker (6)" in text
+    assert (", each time without a word" in text, reason in text) == (silent, True)
 
 
 def test_one_refusal_within_much_success_is_no_failure(tmp_path: Path) -> None:

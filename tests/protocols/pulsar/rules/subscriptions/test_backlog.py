@@ -129,7 +129,8 @@ def sharing(kind: str, others: int, *, lost: str = "") -> list[Conversation]:
     Of the `lost` one, the capture lacks its SUBSCRIBE, or its latest MESSAGE.
     """
     talks = [
-        subscribed(connected(40000 + number, start=(number + 1) * MILLISECOND), kind=kind).client(flow(1000)) for number in range(others + 1)
+        subscribed(connected(40000 + number, start=(number + 1) * MILLISECOND), kind=kind).client(flow(1000))
+        for number in range(others + 1)
     ]
     if lost == "subscribe":
         talks[-1] = connected(40000 + others, start=(others + 1) * MILLISECOND).lose("client", 90).lose("server", 14).client(flow(1000))
