@@ -42,7 +42,8 @@ CODES = table(
     SESSION.error(
         "consumer-corrupt",
         "A consumer acknowledged a message because it could not read it: the application never sees it.",
-        "Look at the checksum and the payload findings of that MESSAGE, and of the SEND that produced it; compare client versions.",
+        "Look at the checksum and the payload findings of that MESSAGE, and of the SEND that produced it; compare client versions. After a "
+        "DecryptionError, give the consumer a CryptoKeyReader with the private key.",
     ),
 )
 
@@ -181,7 +182,8 @@ class AckRule(ConsumerRule[AckState]):
         ids = positions_of(fields.get("message_id"))
         messages = listing([f"{ledger}:{entry}" for ledger, entry in ids]) or "a message"
         evidence = {"frames": [where.name], **consumer.evidence, "message_ids": ids[:SAMPLES_MAX], "validation_error": error}
-        self.context.report("consumer-corrupt", where, f"{consumer.title} could not read {messages}: {error}.", evidence)
+        why = ", as happens to a client without the private key" if error == "DecryptionError" else ""
+        self.context.report("consumer-corrupt", where, f"{consumer.title} could not read {messages}: {error}{why}.", evidence)
 
     def _report_late(self, consumer: AckState) -> None:
         if consumer.late and consumer.closed is not None:

@@ -96,6 +96,8 @@ class UnackedState(ConsumerState):
     """Reported as slower than its messages come."""
     asks_last: bool = False
     """It asked for the last message id, as readers do."""
+    is_encrypted: bool = False
+    """The first message that it got is encrypted end to end."""
 
     def step(self, messages: Sequence[int], start: int, limit: float) -> int:
         """Return the index of the delivery, from one on, with which it holds so many messages that this is told; the end if none is."""
@@ -141,6 +143,7 @@ class UnackedState(ConsumerState):
             "is_older": self.connection is not None,
             "reported": self.reported,
             "behind": self.behind,
+            "is_encrypted": self.is_encrypted,
         }
 
     @property

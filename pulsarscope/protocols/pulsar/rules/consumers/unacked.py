@@ -27,7 +27,7 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_ac
 from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule
 from pulsarscope.protocols.pulsar.rules.subscriptions.failover import RELEASED, emit_change
-from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING, OF_READERS
+from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING, OF_READERS, UNREADABLE
 from pulsarscope.protocols.pulsar.rules.subscriptions.subscription_limit import EMIT_STEP, UNACKED
 from pulsarscope.protocols.pulsar.rules.subscriptions.unknown_acks import Extent, UnknownAcks
 from pulsarscope.protocols.pulsar.text.formatting import host
@@ -184,6 +184,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         position = position_of(fields.get("message_id"))
         if self._take(consumer, position):
             consumer.untracked += 1
+        if consumer.unknown is None:
+            consumer.is_encrypted = bool((row.metadata or {}).get("encryption_keys"))
         extent = (consumer.unknown or self._begin(consumer, position)).extent
         if position > extent.high:
             extent.high = position
@@ -414,6 +416,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if not consumer.acknowledged_at:
             text += f", and acknowledged none{OF_READERS if consumer.connection else ''}"
             text += "" if beside is None else f", while consumer {beside} of its connection acknowledges what it gets"
+            text += UNREADABLE if consumer.is_encrypted else ""
         elif now > consumer.acknowledged_at:
             text += f", and its latest ACK was {duration(now - consumer.acknowledged_at)} before"
         if consumer.messages >= self._limit and consumer.kind in SHARED_TYPES:

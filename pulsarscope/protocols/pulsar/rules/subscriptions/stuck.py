@@ -125,6 +125,9 @@ STEADY_TURNS = 10
 OF_READERS = ", as only readers of some clients may"
 """Words about a consumer from before the capture without an ACK: readers of DotPulsar, for example, acknowledge nothing."""
 
+UNREADABLE = "; they are encrypted, and a client without the private key gives its application none of them"
+"""Words about a consumer that has not acknowledged any of its encrypted messages."""
+
 STARVING, HOLDING = "starving", "holding"
 BUSY = "busy"
 """A consumer with few unacknowledged messages, or one that is reported for them."""
@@ -274,7 +277,8 @@ def _holding(values: dict[str, Any], rest: int, until: int, thresholds: Threshol
     text += duration(until - values["since"])
     if not values["active_at"]:
         name = "consumer-not-acking-older-seconds" if values["is_older"] else "consumer-not-acking-first-seconds"
-        return f"{text}, and acknowledged none{OF_READERS if values['is_older'] else ''}.", name
+        why = f"{OF_READERS if values['is_older'] else ''}{UNREADABLE if values['is_encrypted'] else ''}"
+        return f"{text}, and acknowledged none{why}.", name
     text = f"{text}, and its latest ACK was {duration(rest)} before."
     is_typical = values["acks"] >= TYPICAL_ACKS
     steady = is_typical and values["turn"] * STEADY_TURNS <= thresholds.ns("consumer-not-acking-first-seconds")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers import unacked
 from pulsarscope.protocols.pulsar.rules.exchanges import unload
+from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import UNREADABLE
 from tests.places import CAPTURES
 from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow, redeliver
 from tests.scenarios.connections import connected, subscribed
@@ -29,6 +31,20 @@ def test_the_stuck_consumer_acknowledged_none() -> None:
     assert diagnosis.commands(row) == ["MESSAGE"]
     assert diagnosis.frames[evidence["frames"][0]].fields["message_id"]["entryId"] == 0  # type: ignore[index]
     assert "acknowledged none" in (row.text or "")
+
+
+@pytest.mark.parametrize(
+    ("is_encrypted", "acks", "end"), [(True, 0, "open"), (True, 0, "fin"), (True, 4, "open"), (False, 0, "open"), (False, 0, "fin")]
+)
+def test_one_that_lacks_the_private_key_acknowledges_none(tmp_path: Path, is_encrypted: bool, acks: int, end: str) -> None:
+    """Clients keep what they cannot decrypt from the application, by default; one that can acknowledges some."""
+    metadata: dict[str, Any] = (
+        {"encryption_keys": [{"key": "app", "value": b"k" * 64}], "encryption_param": b"p" * 12} if is_encrypted else {}
+    )
+    talk = subscribed(connected()).client(flow(1000)).server(*[delivery(entry, **metadata) for entry in range(20)])
+    talk.client(*[ack(entry) for entry in range(acks)]).wait(90 * SECOND).client(PING)
+    row, _ = diagnose(tmp_path, talk.close() if end == "fin" else talk).only("consumer-not-acking")
+    assert (UNREADABLE in (row.text or "")) == (is_encrypted and not acks)
 
 
 def test_one_that_stops_acknowledging_is_seen_later(tmp_path: Path) -> None:
