@@ -251,6 +251,45 @@ def test_a_broker_that_answers_in_the_end_is_reached_while_its_connection_lives(
     assert len(with_code(findings_of(tmp_path, *talks), "broker-unreachable")) == (not stays)
 
 
+NAMED = "pulsar://broker-0.pulsar.svc.cluster.local:6651"
+
+
+def asking(times: int, every: int, url: str = NAMED, *, uses: bool = False) -> Conversation:
+    """A client that looks a topic up again and again, and does nothing else where it asks, unless it `uses` that broker."""
+    talk = connected()
+    for number in range(times):
+        talk.client(lookup(number + 1)).server(lookup_response("Connect", url, number + 1)).wait(every)
+    if uses:
+        talk.client(producer()).server(created())
+    return talk.wait(3 * SECOND).client(PING).server(PONG)
+
+
+@pytest.mark.parametrize(("times", "every", "url"), [*product((4, 9), (SECOND, 5 * SECOND), (NAMED, URL))])
+def test_a_client_that_asks_again_and_again_and_connects_nowhere(times: int, every: int, url: str, tmp_path: Path) -> None:
+    """Such as one that cannot resolve the name: nothing of that is in the capture."""
+    rows = findings_of(tmp_path, asking(times, every, url))
+    text, evidence = only(rows, "advertised-address-odd")
+    assert (evidence["lookups"], problem_codes(rows)) == (times, ["advertised-address-odd"])
+    assert f"the client asked {times - 1} times more, and the capture has no connection to it" in text
+
+
+@pytest.mark.parametrize(("times", "every"), [(1, SECOND), (3, 5 * SECOND), (9, SECOND // 20)])
+def test_a_client_that_connects_nowhere_may_do_so_outside_the_capture(times: int, every: int, tmp_path: Path) -> None:
+    rows = findings_of(tmp_path, asking(times, every))
+    assert problem_codes(rows) == []
+    assert "no connection to it" in only(rows, "broker-undecided")[0]
+
+
+@pytest.mark.parametrize(("how", "times"), [*product(("uses", "works", "soon"), (1, 9))])
+def test_a_client_that_goes_on_to_a_broker_has_its_address(how: str, times: int, tmp_path: Path) -> None:
+    if how == "soon":
+        talks = [looked_up(NAMED).wait(SECOND).client(PING).server(PONG)]
+    else:
+        talks = [asking(times, SECOND, uses=how == "uses")]
+        talks += [working(("10.0.9.9", 6651), SECOND)] if how == "works" else []
+    assert not {"advertised-address-odd", "broker-undecided"} & {row.code for row in findings_of(tmp_path, *talks)}
+
+
 def coming_back(start: int, connect: int, opened: int, *, port: int = 42000, rest: int = 0) -> Conversation:
     """A client whose CONNECT and PRODUCER are answered after so many ms, the latter after a rest in seconds."""
     talk = Conversation(("10.0.0.1", port), ADVERTISED, start_ns=START_NS + start).handshake()

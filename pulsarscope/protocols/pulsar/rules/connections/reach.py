@@ -7,6 +7,7 @@ from ipaddress import IPv4Network
 from typing import ClassVar
 
 from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
@@ -17,7 +18,7 @@ from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_
 from pulsarscope.protocols.pulsar.rules.connections.handshakes import judge_handshakes
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.exchanges.requests import LATE, REACH, late_text
-from pulsarscope.protocols.pulsar.text.formatting import host
+from pulsarscope.protocols.pulsar.text.formatting import host, listing
 
 CODES = table(
     SESSION.error(
@@ -30,12 +31,13 @@ CODES = table(
     ),
     SESSION.note(
         "broker-undecided",
-        "At the end of the capture a client has not reached an address that a broker advertised, but has not tried for long.",
+        "At the end of the capture a client has not reached an address that a broker advertised, but is not seen to try for long.",
         "A longer capture would show whether the address works: while a broker starts or moves, it is refused for a moment.",
     ),
     SESSION.warning(
         "advertised-address-odd",
-        "A broker sent a client an address that it cannot use: loopback, a container bridge, or another address family.",
+        "A broker sent a client an address that it cannot use: loopback, a container bridge, another address family, or a name that it "
+        "does not know.",
         "Set advertisedAddress or advertisedListeners on the broker to an address that its clients can reach.",
         to_act="the broker's operators",
     ),
@@ -60,6 +62,22 @@ THRESHOLDS = (
         SECONDS,
         "Time over which connection attempts fail; less is enough when the client then closes its connection to the broker.",
         ("broker-unreachable",),
+    ),
+    Threshold(
+        "advertised-address-lookups",
+        4,
+        "lookups",
+        "Lookups of one topic, each a second or more after the one before, by a client that connects nowhere; others ask again when the "
+        "topic moves.",
+        ("advertised-address-odd",),
+        2,
+    ),
+    Threshold(
+        "advertised-address-again-seconds",
+        1,
+        SECONDS,
+        "Time between two such lookups; an application may open several consumers of a topic at once.",
+        ("advertised-address-odd",),
     ),
 )
 
@@ -91,11 +109,13 @@ _LOOPBACK = "127.0.0.1"
 class ReachRule(ConnectionRule):
     """Source of the facts on the brokers that a client was sent to, and reached."""
 
-    __slots__ = ("_advertised", "_context", "_speaks", "_used")
+    __slots__ = ("_advertised", "_asked", "_context", "_speaks", "_used")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._advertised: frozenset[tuple[str, ...]] = frozenset()
+        self._asked: dict[str | None, tuple[int, int]] = {}
+        """By topic, how many of its lookups came a while after the one before, and the time of the latest of them in nanoseconds."""
         self._used = False
         """True when the client did more on this connection than look up topics."""
         self._speaks = False
@@ -114,6 +134,11 @@ class ReachRule(ConnectionRule):
             return
         fields = row.fields or {}
         addresses = advertised_addresses(fields)
+        if row.command == "LOOKUP_RESPONSE" and addresses:
+            pause_ns = self._context.thresholds.ns("advertised-address-again-seconds")
+            times, latest = self._asked.get(row.topic, (0, -pause_ns))
+            if row.time - latest >= pause_ns:
+                remember(self._asked, row.topic, (times + 1, row.time), ADVERTISED_MAX)
         if (
             fields.get("proxy_through_service_url")
             or not addresses
@@ -133,6 +158,7 @@ class ReachRule(ConnectionRule):
         """Emit whether the server answered."""
         values = {"server": self._context.server, "server_bytes": row.server_bytes, "client_bytes": row.client_bytes, "closed": row.closed}
         values |= {"closed_by": row.closed_by, "end": row.end, "used": self._used, "tls": row.tls}
+        values["lookups"] = max((times for times, _ in self._asked.values()), default=0)
         self._context.emit_fact(REACH, host(self._context.client), where_of(row), SPOKEN, values)
 
     frames: ClassVar[Handlers] = {
@@ -203,6 +229,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
             _report_unreachable("broker-undecided", client, server, before, led, spoken, report)
     for fact in late:
         report("slow-exchange", fact.where, late_text(fact.values["title"], fact.values["evidence"]["latency_ns"]), fact.values["evidence"])
+    _judge_unseen(client, advertised, connections, report, thresholds)
     _report_odd(
         client, [fact for fact in advertised if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report
     )
@@ -315,6 +342,43 @@ def _report_unreachable(
         "worked_before": worked,
     }
     report(code, source.where, text, evidence)
+
+
+def _judge_unseen(
+    client: str, advertised: Sequence[Fact], connections: Sequence[Fact], report: ReportFinding, thresholds: Thresholds
+) -> None:
+    """Report a client that was sent to brokers to which it has no connection in the capture, and did nothing where it asked."""
+    unseen: dict[tuple[str, int], list[Fact]] = {}
+    tellers = {fact.where.connection: fact for fact in connections if fact.what == SPOKEN}
+    servers = {fact.values["server"] for fact in connections}
+    in_use = {fact.values["server"] for fact in connections if fact.values.get("used", True) or fact.values["tls"]}
+    reached: dict[tuple[str, ...], bool] = {}
+    for fact in advertised:
+        values, teller = fact.values, tellers.get(fact.where.connection)
+        if values["command"] != "LOOKUP_RESPONSE" or values["client"] != client or teller is None or teller.values["used"]:
+            continue
+        if teller.values["end"] - fact.where.time < thresholds.ns("broker-unreachable-tries-seconds"):
+            continue
+        addresses = (values["asked"], *values["addresses"])
+        if addresses not in reached:
+            others = in_use | (servers - {values["asked"]})
+            reached[addresses] = any(may_be(address, server) for address in values["addresses"] for server in others)
+        if not reached[addresses] and next(_unusable(fact, ()), None) is None:
+            unseen.setdefault((values["asked"], teller.values["lookups"]), []).append(fact)
+    for (asked, lookups), facts in unseen.items():
+        is_certain = lookups >= thresholds["advertised-address-lookups"]
+        first, names = facts[0], list(dict.fromkeys(fact.values["addresses"][0] for fact in facts))
+        text = f"The broker {asked} sent client {client} to {listing(names)} for {first.values['topic']} ({first.where.name}); "
+        text += f"the client asked {plural(lookups - 1, 'time')} more, " if is_certain else ""
+        text += (
+            "and the capture has no connection to it: the client cannot resolve that name or reach that address, or the capture lacks it."
+        )
+        evidence = {"frames": frame_names(fact.where.name for fact in facts), "address": names[0], "asked": asked, "client": client}
+        evidence |= {
+            "lookups": lookups,
+            **thresholds.evidence(*("advertised-address-lookups", "advertised-address-again-seconds") if is_certain else ()),
+        }
+        report("advertised-address-odd" if is_certain else "broker-undecided", first.where, text, evidence)
 
 
 def _unusable(advertised: Fact, reached: Collection[str]) -> Iterator[tuple[str, str]]:
