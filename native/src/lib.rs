@@ -1,7 +1,7 @@
-//! Compiled reader of captures and of Pulsar's frames of the data path, to the very values of the Python one.
+//! Compiled reader of captures and of Pulsar's frames of the data path, with exactly the values of the Python reader.
 //!
-//! It reads what is plain: whole packets of IPv4 and TCP in order, known fields, a payload with a right checksum. Anything else it leaves to
-//! the Python reader, which is the reference. Its tables come from the Python package, so both have one source.
+//! It reads whatever is plain: whole packets of IPv4 and TCP in order, known fields, a payload with a correct checksum. It leaves anything
+//! else to the Python reader, which is the reference. Its tables come from the Python package, so both have one source.
 #![forbid(unsafe_code)]
 #![allow(clippy::type_complexity)] // what Python gets is tuples
 
@@ -24,10 +24,10 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// Number of the agreement with the Python package: the classes and functions here, their arguments, and what they return.
+/// Version of the contract with the Python package: the classes and functions here, their arguments, and their results.
 const CONTRACT: u32 = 49;
 
-/// Do some work; a panic in it is a RuntimeError, for callers catch exceptions, of which pyo3's PanicException is none.
+/// Do some work; a panic in it becomes a RuntimeError, since callers catch exceptions, but not pyo3's PanicException.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(PyRuntimeError::new_err("the compiled reader panicked")))
 }

@@ -24,7 +24,7 @@ use crate::output::message_lines::{LineForms, MessageLines};
 use crate::output::timeline::{Lines, Look, Parts};
 use crate::rules::by_connection::by_connection;
 
-/// Bytes of lines from which on they are handed over, before more are made.
+/// Bytes of lines from which they are handed over, before more are made.
 const PART_BYTES: usize = 256 << 10;
 
 #[pymethods]
@@ -38,7 +38,7 @@ impl OrderedRows {
         self.order.len()
     }
 
-    /// Append rows of Python of a connection.
+    /// Append Python rows of a connection.
     fn extend(&mut self, name: &str, rows: Vec<Py<PyAny>>, order: i64) {
         let connection = self.names.number(name);
         for row in rows {
@@ -46,7 +46,7 @@ impl OrderedRows {
         }
     }
 
-    /// Append rows of Python of a connection, each with its order.
+    /// Append Python rows of a connection, each with its order.
     fn extend_each(&mut self, name: &str, rows: Vec<Py<PyAny>>, orders: Vec<i64>) {
         let connection = self.names.number(name);
         for (row, order) in rows.into_iter().zip(orders) {
@@ -54,8 +54,8 @@ impl OrderedRows {
         }
     }
 
-    /// Append frames that the session has seen, of a connection, or of several if the name is empty. Their order is that of
-    /// `engine.ordering.orders_of`: `file` and moment, `order` at most.
+    /// Append frames that the session has seen, of one connection, or of several if the name is empty. Their order is that of
+    /// `engine.ordering.orders_of`: `file` and moment, at most `order`.
     fn add(&mut self, py: Python<'_>, name: &str, frames: Py<Frames>, file: i64, order: i64) -> PyResult<()> {
         let batch = self.batches.len() as u32;
         let connection = self.names.number(name);
@@ -107,14 +107,14 @@ impl OrderedRows {
         self.order.sort_by_key(|(order, _)| *order);
     }
 
-    /// Return the rows in parts of about so many, in their order.
+    /// Return the rows in parts of about `size`, in order.
     fn parts(&self, py: Python<'_>, size: usize) -> PyResult<Vec<OrderedRows>> {
         let stops = self.stops(&self.borrowed(py)?, size);
         let starts = [0].into_iter().chain(stops.iter().copied());
         Ok(starts.zip(&stops).map(|(start, stop)| self.part(py, &self.order[start..*stop], self.exchanges, |_| true)).collect())
     }
 
-    /// Return the rows without those of Python of some types; receipts may stand for rows of exchanges, too, as before.
+    /// Return the rows without Python rows of some types; receipts may still also stand for exchange rows.
     fn without(&self, py: Python<'_>, types: Vec<Bound<'_, PyType>>, exchanges: bool) -> OrderedRows {
         self.part(py, &self.order, self.exchanges && exchanges, |row| !types.iter().any(|made| row.bind(py).get_type().is(made)))
     }
@@ -141,7 +141,7 @@ impl OrderedRows {
         })
     }
 
-    /// Return the rows at some places, in this order, behind rows of Python.
+    /// Return the rows at some places, in this order, after Python rows.
     #[pyo3(signature = (places, before=Vec::new()))]
     fn chosen(&self, py: Python<'_>, places: Vec<usize>, before: Vec<Py<PyAny>>) -> PyResult<OrderedRows> {
         let at = |place: usize| self.order.get(place).copied().ok_or_else(|| PyIndexError::new_err("no such row"));
@@ -152,7 +152,7 @@ impl OrderedRows {
         Ok(chosen)
     }
 
-    /// Return these rows, and rows of Python behind them.
+    /// Return these rows, followed by Python rows.
     fn followed_by(&self, py: Python<'_>, rows: Vec<Py<PyAny>>) -> OrderedRows {
         let mut joined = self.part(py, &self.order, self.exchanges, |_| true);
         joined.extend("", rows, i64::MAX);
@@ -169,7 +169,7 @@ impl OrderedRows {
         Ok(names)
     }
 
-    /// Return the rows of Python, each with its place, in their order.
+    /// Return the Python rows in order, each with its place.
     fn placed<'py>(&self, py: Python<'py>) -> Vec<(usize, Bound<'py, PyAny>)> {
         let placed = |(place, (_, of)): (usize, &(i64, Of))| match of {
             Of::Row(index) => Some((place, self.rows[*index as usize].bind(py).clone())),
@@ -178,13 +178,13 @@ impl OrderedRows {
         self.order.iter().enumerate().filter_map(placed).collect()
     }
 
-    /// Return for each connection, in the order in which they begin here, what there is of it: rows with their positions, and in between
+    /// Return the rows of each connection, in the order in which connections begin here: rows with their positions, and in between
     /// stretches of at least `least` frames (`stretches::Stretch`).
     fn stretches<'py>(&self, py: Python<'py>, least: usize) -> PyResult<Vec<(&str, Bound<'py, PyList>)>> {
         caught(|| by_connection(py, self, least))
     }
 
-    /// Return where the frames in columns lie, by stream; see `places::FramePlaces`.
+    /// Return the places of the frames in columns, by stream; see `places::FramePlaces`.
     fn frame_places<'py>(&self, py: Python<'py>, sub_bits: u32) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         caught(|| {
             let batches = self.borrowed(py)?;
@@ -206,7 +206,7 @@ impl OrderedRows {
         })
     }
 
-    /// Return the rows of Python, in their order.
+    /// Return the Python rows in order.
     fn others<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let row = |(_, of): &(i64, Of)| match of {
             Of::Row(index) => Some(self.rows[*index as usize].bind(py)),
@@ -215,14 +215,14 @@ impl OrderedRows {
         PyList::new(py, self.order.iter().filter_map(row).collect::<Vec<_>>())
     }
 
-    /// Return all rows, in their order; without `frames`, none of frames in columns, but of the exchanges that they end.
+    /// Return all rows in order; without `frames`, frames in columns are omitted, but not the exchanges that they end.
     #[pyo3(signature = (*, frames=true))]
     fn all<'py>(&self, py: Python<'py>, frames: bool) -> PyResult<Bound<'py, PyList>> {
         self.rows_of(py, &self.order, frames)
     }
 
-    /// Return the key of each row, as `all` gives them, or without `exchanges` of each place: its order, and the number of its connection,
-    /// in 64 bits each.
+    /// Return the key of each row, in the order of `all`, or without `exchanges` of each place: its order, and the number of its
+    /// connection, 64 bits each.
     fn keys<'py>(&self, py: Python<'py>, numbers: &Bound<'py, PyDict>, exchanges: bool) -> PyResult<Bound<'py, PyBytes>> {
         let batches = self.borrowed(py)?;
         let of_names = |name: &String| numbers.get_item(name)?.map_or(Ok(0), |number| number.extract::<i64>());
@@ -241,7 +241,7 @@ impl OrderedRows {
         Ok(PyBytes::new(py, &keys))
     }
 
-    /// Return the names of the connections of which frames are in columns.
+    /// Return the names of the connections with frames in columns.
     fn connections<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
         let batches = self.borrowed(py)?;
         let names = PySet::empty(py)?;
@@ -259,7 +259,7 @@ impl OrderedRows {
         Ok(names)
     }
 
-    /// Return the rows of Python, each with its place, and what the frames in columns count, with the `slowest` exchanges of each request.
+    /// Return the Python rows, each with its place, and the counts of the frames in columns, with the `slowest` exchanges of each request.
     fn counted<'py>(&self, py: Python<'py>, octave_bits: u32, slowest: usize) -> PyResult<(Vec<Placed<'py>>, Counted)> {
         caught(|| {
             let batches = self.borrowed(py)?;
@@ -296,7 +296,7 @@ impl OrderedRows {
         }
     }
 
-    /// Return the rows of Python from a place on, before the next frame in columns.
+    /// Return the Python rows from a place on, before the next frame in columns.
     fn of_python<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyList>> {
         let mut rows = Vec::new();
         while let Some((_, Of::Row(index))) = self.order.get(place + rows.len()) {
@@ -305,12 +305,12 @@ impl OrderedRows {
         PyList::new(py, rows)
     }
 
-    /// Write lines of the timeline from a place on until a row that Python must write.
+    /// Write lines of the timeline from a place on, up to a row that Python must write.
     ///
-    /// `parts`: parts of the lines by connection, texts of commands, function for topics, summary that looks must have, summaries that it has
-    /// made, and `timeline::Look::introduce`; `marks`: see
-    /// `timeline::Look`; `numbers`: slow latency, zero of times; `widths`: of times and of names; `several`: files. Returns the place of
-    /// that row, the text, the widths, and the numbers of frames and of messages of clients and servers.
+    /// `parts`: parts of the lines by connection, texts of commands, function for topics, function for summaries, summaries made so far,
+    /// and `timeline::Look::introduce`; `marks`: see `timeline::Look`; `numbers`: slow latency, zero of times; `widths`: widths of times
+    /// and of names; `several`: whether there are several files. Returns the place of that row, the text, the widths, and the numbers of
+    /// frames and of messages of clients and servers.
     #[allow(clippy::too_many_arguments)]
     fn timeline<'py>(
         &self,
@@ -334,7 +334,7 @@ impl OrderedRows {
         })
     }
 
-    /// Write lines of lanes from a place on until a row that Python must write; return the place of that row, and the lines.
+    /// Write lines of lanes from a place on, up to a row that Python must write; return the place of that row, and the lines.
     ///
     /// `parts`, `look`: see `lanes::Parts` and `lanes::Look`.
     fn lanes<'py>(
@@ -351,7 +351,7 @@ impl OrderedRows {
         })
     }
 
-    /// Return CSV with all columns, in which `encode` makes the lines of rows of Python, and `cell` the cells of texts.
+    /// Return CSV with all columns; `encode` makes the lines of Python rows, and `cell` the cells of texts.
     fn csv<'py>(&self, py: Python<'py>, encode: &Bound<'py, PyAny>, cell: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
         caught(|| {
             let batches = self.borrowed(py)?;
@@ -376,8 +376,8 @@ impl OrderedRows {
 
     /// Return the number of rows of a kind, and the columns of their table (`arrow_columns::Buffers`).
     ///
-    /// `given`: the kind, names and types of its columns, of each the cells of the rows of Python, of which those that are not among these
-    /// rows stand behind them, a function that returns the texts of values of JSON, and the type of what stands for the messages of an entry.
+    /// `given`: the kind; names and types of its columns; the cells of the Python rows in each column, those of rows outside of these
+    /// ordered rows last; a function that returns the texts of JSON values; and the type that stands for the messages of an entry.
     fn table<'py>(&self, py: Python<'py>, given: Given<'py>) -> PyResult<(usize, Vec<Buffers<'py>>)> {
         caught(|| {
             let mut table = Table::new(given, self.exchanges, self.order.len())?;
@@ -386,8 +386,8 @@ impl OrderedRows {
         })
     }
 
-    /// Return NDJSON from a place on, in which `encode` makes the lines of rows of Python, and `messages` those of messages in columns, if
-    /// there are any; and the place behind its last row. Large rows are many bytes, which need not be in memory together.
+    /// Return NDJSON from a place on, and the place after its last row; `encode` makes the lines of Python rows, and `messages` those of
+    /// messages in columns, if any. Large rows are many bytes, which need not be in memory together.
     #[pyo3(signature = (encode, messages=None, start=0))]
     fn ndjson<'py>(
         &self,
@@ -434,10 +434,10 @@ impl OrderedRows {
     }
 }
 
-/// A row of Python, or what stands for frames, with its place.
+/// A Python row, or an object that stands for frames, with its place.
 type Placed<'py> = (usize, Bound<'py, PyAny>);
 
-/// Append the lines of rows of Python, which come one behind the other, and forget them.
+/// Append the lines of consecutive Python rows, and clear the rows.
 fn encode_rows(rows: &mut Vec<&Bound<'_, PyAny>>, encode: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
     if !rows.is_empty() {
         let lines = encode.call1((PyList::new(encode.py(), rows.drain(..))?,))?;

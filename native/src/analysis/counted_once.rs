@@ -1,4 +1,4 @@
-//! Rows that are counted once, as `analysis.counted_once` keeps them; frames in columns stay there.
+//! Rows that are counted once, as selected by `analysis.counted_once`; frames in columns stay there.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use crate::facts::waiting_anchors::WaitingAnchors;
 use crate::frames::row_order::{Of, OrderedRows};
 use crate::frames::{Entry, Frame, Frames};
 
-/// A batch of frames stays in memory for those of its frames that are held if they are at least this part of it.
+/// A batch stays in memory for its held frames if these are at least one in `HELD_PART`; otherwise they become rows.
 const HELD_PART: usize = 4;
 
-/// Frames in columns, and their exchanges, that are held of a connection.
+/// Held frames of a connection in columns, and their exchanges.
 #[pyclass(module = "pulsarscope_native")]
 pub struct HeldFrames {
     of: Py<OrderedRows>,
@@ -34,7 +34,7 @@ impl HeldFrames {
     }
 }
 
-/// What Python knows of connections, and changes as well: see `CountedOnce`.
+/// State about connections that Python shares and also changes: see `CountedOnce`.
 #[pyclass(module = "pulsarscope_native")]
 pub struct KeptOnce {
     held: Option<Py<PyDict>>,
@@ -44,11 +44,11 @@ pub struct KeptOnce {
     settled: Py<PySet>,
     frames: Py<PyDict>,
     outer_of: Py<PyDict>,
-    /// Anchors that wait, and how long and how many of them (`WaitingAnchors::add`).
+    /// Waiting anchors, and the limits on them (`WaitingAnchors::add`).
     waiting: (Py<WaitingAnchors>, (i128, usize, usize)),
-    /// Most rows that are held of a connection, and for how long, and the number of its frames with messages that are looked at.
+    /// Maximum number of held rows per connection, maximum time, and number of examined frames with messages.
     limits: (usize, i64, i64),
-    /// Those of rows of frames, exchanges, connections, findings and anchors.
+    /// Types of the rows of frames, exchanges, connections, findings and anchors.
     types: [Py<PyType>; 5],
 }
 
@@ -67,8 +67,9 @@ impl KeptOnce {
         KeptOnce { held, holding, begun, carried, settled, frames, outer_of, waiting, limits, types }
     }
 
-    /// Return the rows that are kept, and append others to `inner`; None where they must be looked at one by one. `join` takes an anchor
-    /// and equal ones that waited, and returns the connections found to be inner legs, `repeats` tells whether a finding is about one. None are held if the run has `ended`.
+    /// Return the rows that are kept, and append others to `inner`; None if they must be examined one by one. `join` takes an anchor and
+    /// equal ones that waited, and returns the connections found to be inner legs; `repeats` tells whether a finding is about one. No rows
+    /// are held once the run has `ended`.
     fn kept(
         &self,
         py: Python<'_>,
@@ -94,7 +95,7 @@ impl KeptOnce {
     }
 }
 
-/// What is known of a connection in a part.
+/// State of a connection in a part.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Unknown,
@@ -105,27 +106,27 @@ enum State {
 struct Connection<'py> {
     name: Bound<'py, PyString>,
     state: State,
-    /// What is held of it in this part, and the number of rows with those held before.
+    /// Its rows held in this part, and their number including those held before.
     own: Vec<(i64, Of)>,
     count: usize,
-    /// Frames with messages.
+    /// Number of frames with messages.
     carrying: i64,
 }
 
-/// Some rows that are looked at, and what is kept of them.
+/// Rows that are examined, and those that are kept.
 struct Part<'a, 'py> {
     py: Python<'py>,
     once: &'a KeptOnce,
     rows: &'a OrderedRows,
     batches: &'a [PyRef<'py, Frames>],
     out: OrderedRows,
-    /// Numbers of batches of rows held before among those of `out`.
+    /// Numbers of batches with held rows among those of `out`.
     numbers: HashMap<(usize, u32), u32>,
     connections: Vec<Connection<'py>>,
     by_name: HashMap<String, usize>,
     by_frame: HashMap<(u32, usize), usize>,
     latest: Option<((u32, usize), usize)>,
-    /// Those of which rows are held since this part, in the order in which that began.
+    /// Connections whose rows are held since this part, in the order in which that began.
     newly_held: Vec<usize>,
 }
 
@@ -152,7 +153,7 @@ impl<'a, 'py> Part<'a, 'py> {
         row.get_type().is(&self.once.types[number])
     }
 
-    /// Return true if no row has to wait for those behind it: there are no messages of their own, and no deliveries among the first frames.
+    /// Return true if no row has to wait for later ones: there are no separate messages, and no deliveries among the first frames.
     fn is_plain(&self) -> PyResult<bool> {
         let py = self.py;
         let carried = self.once.carried.bind(py);
@@ -187,7 +188,7 @@ impl<'a, 'py> Part<'a, 'py> {
         Ok(true)
     }
 
-    /// Let an anchor wait; return those that have waited before, and are to be compared with it.
+    /// Add an anchor to those that wait; return earlier waiting ones that it must be compared with.
     fn add_anchor(&self, row: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyList>>> {
         let (waiting, limits) = &self.once.waiting;
         let row = row.cast::<PyTuple>()?;
@@ -273,7 +274,7 @@ impl<'a, 'py> Part<'a, 'py> {
         Ok(self.connections.len() - 1)
     }
 
-    /// Take a row, or a frame and its exchange, of a connection; return false for one of an inner leg.
+    /// Take a row, or a frame and its exchange, of a connection; return false if it is of an inner leg.
     fn take(&mut self, number: usize, entry: (i64, Of), count: usize, time: i64) -> PyResult<bool> {
         let py = self.py;
         let outer_of = self.once.outer_of.bind(py);
@@ -316,7 +317,7 @@ impl<'a, 'py> Part<'a, 'py> {
         list.iter().map(|row| Ok(row.cast::<HeldFrames>().map_or(1, |held| held.borrow().count))).sum()
     }
 
-    /// Note that a connection begins to be held, and hand on what has been held for long.
+    /// Record that rows of a connection are held from now on, and release those held for too long.
     fn hand_on_older(&mut self, name: &Bound<'py, PyString>, time: i64) -> PyResult<()> {
         let py = self.py;
         let holding = self.once.holding.bind(py);
@@ -328,7 +329,7 @@ impl<'a, 'py> Part<'a, 'py> {
         Ok(())
     }
 
-    /// Hand on what is held of a connection, of which nothing is held from then on.
+    /// Release the held rows of a connection, and hold no more.
     fn begin(&mut self, name: &Bound<'py, PyString>) -> PyResult<()> {
         let py = self.py;
         let Some(held) = &self.once.held else { return Ok(()) };
@@ -360,7 +361,7 @@ impl<'a, 'py> Part<'a, 'py> {
         }
     }
 
-    /// Hand on rows that were held before this part.
+    /// Release rows that were held before this part.
     fn hand_on(&mut self, list: &Bound<'py, PyList>) -> PyResult<()> {
         for row in list.iter() {
             match row.cast::<HeldFrames>() {
@@ -401,7 +402,7 @@ impl<'a, 'py> Part<'a, 'py> {
         }
     }
 
-    /// Leave out what is held of a connection that was found to be an inner leg; Python has those held before this part.
+    /// Remove the held rows of a connection that was found to be an inner leg; Python has those held before this part.
     fn leave_out(&mut self, name: &str, inner: &Bound<'py, PyList>) -> PyResult<()> {
         let Some(number) = self.by_name.get(name) else { return Ok(()) };
         let connection = &mut self.connections[*number];
@@ -431,7 +432,7 @@ impl<'a, 'py> Part<'a, 'py> {
         Ok(())
     }
 
-    /// Count the frames with messages of connections of which the first ones are looked at.
+    /// Count the frames with messages of connections whose first ones are examined.
     fn count_carrying(&self) -> PyResult<()> {
         let (carried, frames) = (self.once.carried.bind(self.py), self.once.frames.bind(self.py));
         for Connection { name, carrying, .. } in self.connections.iter().filter(|connection| connection.carrying > 0) {
@@ -451,7 +452,7 @@ impl<'a, 'py> Part<'a, 'py> {
         Ok(())
     }
 
-    /// Give Python what stays held: places of frames in columns where these are most of a batch, else rows.
+    /// Give Python the rows that stay held: as places of frames in columns if these are most of a batch, else as rows.
     fn hold_rest(&mut self) -> PyResult<()> {
         let py = self.py;
         let Some(held) = &self.once.held else { return Ok(()) };

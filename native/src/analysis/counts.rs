@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PySet, PyString, PyTuple};
 
 use crate::frames::{Frame, Frames};
 
-/// Frames of one connection, direction and command, with the same names: these, and topic, producer and subscription.
+/// Frames of one connection, direction and command, with the same topic, producer and subscription.
 struct Group {
     names: [Py<PyAny>; 6],
     frames: u64,
@@ -18,7 +18,7 @@ struct Group {
     latest: i64,
 }
 
-/// Latencies, as `model.latency.Latencies` counts them.
+/// Latencies, counted like `model.latency.Latencies`.
 #[derive(Clone, Default)]
 struct Histogram {
     buckets: HashMap<i64, u64>,
@@ -44,7 +44,7 @@ impl Histogram {
     }
 }
 
-/// What tells groups apart: batch, connection, side, command, topic, subscription, and the name of the producer as number or text.
+/// Key of a group: batch, connection, side, command, topic, subscription, and the name of the producer as number or text.
 pub type Key<'a> = (u32, usize, bool, u8, u32, u32, Result<u32, &'a [u8]>);
 
 pub fn key_of<'a, 'py: 'a>(py: Python<'py>, batch: u32, frames: &'a Frames, frame: &Frame) -> Key<'a> {
@@ -53,16 +53,16 @@ pub fn key_of<'a, 'py: 'a>(py: Python<'py>, batch: u32, frames: &'a Frames, fram
     (batch, frames.connection(frame), frames.is_client(frame), parts.command, named.topic, named.subscription, producer)
 }
 
-/// What tells groups of exchanges apart: batch, connection, number of the request, 0 for a SEND, and topic, producer and subscription.
+/// Key of a group of exchanges: batch, connection, number of the request (0 for a SEND), topic, producer and subscription.
 type ExchangeKey = (u32, usize, u8, u32, u32, u32);
 
-/// Exchanges of one connection, with the same request and names: connection, request, status, topic, producer and subscription.
+/// Exchanges of one connection with the same request and names: connection, request, status, topic, producer and subscription.
 struct Exchanges {
     names: [Py<PyAny>; 6],
     latencies: Histogram,
 }
 
-/// Places of exchanges by latency, the shortest one of the latest first.
+/// Places of exchanges by latency; first the shortest latency, of equal ones the latest.
 type Slowest = BinaryHeap<Reverse<(i64, Reverse<usize>)>>;
 
 /// Groups of frames and of exchanges, and the slowest exchanges of each request.
@@ -160,7 +160,7 @@ impl<'a, 'py> Counts<'a, 'py> {
         Ok(self.groups.len() - 1)
     }
 
-    /// Return what has been counted of so many rows; `exchange` makes the row of an exchange at a place.
+    /// Return the counts of `rows` rows; `exchange` makes the row of an exchange at a place.
     pub fn counted(self, rows: usize, exchange: impl Fn(usize) -> PyResult<Option<(usize, Py<PyAny>)>>) -> PyResult<Counted> {
         let mut places: Vec<usize> = self.slowest.values().flatten().map(|Reverse((_, Reverse(place)))| *place).collect();
         places.sort_unstable();
@@ -178,7 +178,7 @@ pub struct Counted {
     slowest: Vec<(usize, Py<PyAny>)>,
 }
 
-/// Number of a table of statistics (`analysis.statistics.TABLES`), and the names of an entry, of which one may be missing.
+/// Number of a table of statistics (`analysis.statistics.TABLES`), and the names of an entry, one of which may be missing.
 type Entry = (u8, usize, Option<usize>);
 
 const CONNECTION: u8 = 0;
@@ -195,7 +195,7 @@ fn entries([connection, names @ ..]: [&Py<PyAny>; 5], py: Python<'_>) -> impl It
     first.into_iter().chain(others).chain([subscription.map(|name| (SUBSCRIPTION, name, topic))]).flatten()
 }
 
-/// Connections that have entries of their own, where no others get one: these share an entry without a name.
+/// Connections with their own entries, if no others get one: the others share an entry without a name.
 struct Listed<'py> {
     all: Option<Bound<'py, PyDict>>,
     none: Py<PyAny>,
@@ -216,7 +216,7 @@ impl Counted {
         self.rows
     }
 
-    /// Return the slowest exchanges of each request, with their places; of equal ones the first.
+    /// Return the slowest exchanges of each request, with their places; of equally slow ones, the first.
     #[getter]
     fn slowest<'py>(&self, py: Python<'py>) -> Vec<(usize, Bound<'py, PyAny>)> {
         self.slowest.iter().map(|(place, row)| (*place, row.bind(py).clone())).collect()
@@ -245,7 +245,7 @@ impl Counted {
     }
 
     /// Return the counts of frames in each entry and direction: place, number of the table, names, direction, frames, messages and bytes.
-    /// `listed`: the connections that have entries; None if others may get one.
+    /// `listed` are the connections that have entries; None if others may get one.
     fn frames<'py>(&self, py: Python<'py>, listed: Option<Bound<'py, PyDict>>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let listed = Listed { all: listed, none: py.None() };
         let mut numbers: HashMap<(Entry, usize), usize> = HashMap::new();
@@ -270,8 +270,8 @@ impl Counted {
         counts.into_iter().map(made).collect()
     }
 
-    /// Return the counts of exchanges in each entry: place, number of the table, names, status, count, and the latencies that count there as
-    /// the smallest, the largest, and the number of those in each bucket: in a kind all, elsewhere those of `carriers`.
+    /// Return the counts of exchanges in each entry: place, number of the table, names, status, count, and the latencies that count there:
+    /// the smallest, the largest, and the number of those in each bucket. In a kind, all latencies count, elsewhere those of `carriers`.
     /// `listed`: see `frames`.
     fn exchanges<'py>(
         &self,
@@ -306,7 +306,7 @@ impl Counted {
     }
 }
 
-/// Return the names of an entry of a table: one, and with producers and subscriptions the topic before it.
+/// Return the names of an entry of a table: a single one or, with producers and subscriptions, the topic and the name.
 fn names_of<'py>(table: u8, names: [&Py<PyAny>; 5], py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
     let name = names[table as usize].bind(py);
     if table < PRODUCER {

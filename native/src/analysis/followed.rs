@@ -1,4 +1,4 @@
-//! Frames of a connection or a topic that is followed, with their requests and answers, as `filter/follow.py` selects them.
+//! Frames of a followed connection or topic, with their requests and answers, as selected by `filter/follow.py`.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -23,17 +23,17 @@ pub struct Followed {
 
 #[pymethods]
 impl Followed {
-    /// `passed_max`: names of frames that passed which are kept; `unanswered_max`: frames that did not, which are kept.
+    /// `passed_max`: number of names kept of frames that passed; `unanswered_max`: number of kept frames that did not pass.
     #[new]
     fn new(passed_max: usize, unanswered_max: usize) -> Self {
         let (numbers, frames) = Default::default();
         Followed { passed: Latest::new(passed_max), unanswered: Unanswered { numbers, frames, next: 0, most: unanswered_max } }
     }
 
-    /// Return the places of the frames that pass, the rows of those of rows before which pass now, and the number of all frames.
+    /// Return the places of the frames that pass, those earlier rows that pass now, and the number of all frames.
     ///
-    /// `connections`: what is followed is a connection, else a topic; `frame_type`: of rows of frames; `test`: takes the row of a frame, and
-    /// returns whether it is one of the subject, and a value: when it changes, answers before do not hold any more.
+    /// `connections`: a connection is followed, not a topic; `frame_type`: type of frame rows; `test`: takes the row of a frame, and
+    /// returns whether it belongs to the subject, and a value that changes when earlier answers no longer hold.
     fn select(
         &mut self,
         py: Python<'_>,
@@ -89,7 +89,7 @@ fn names_of(row: &Bound<'_, PyAny>) -> PyResult<(Name, Option<Name>)> {
     Ok((name, request.and_then(|text| named(&text))))
 }
 
-/// Return the name of a frame from its text; None for one that no frame has.
+/// Return the name of a frame from its text; None if no frame can have it.
 fn named(text: &str) -> Option<Name> {
     let (file, rest) = text.split_once(':')?;
     let (packet, sub) = rest.split_once('.')?;
@@ -106,7 +106,7 @@ fn may_be_answered(frames: &Frames, frame: &Frame) -> PyResult<bool> {
     })
 }
 
-/// What is known of frames to be of the subject: those of a connection, or with a topic, are so alike.
+/// Known answers on whether frames belong to the subject: the same for all frames of a connection, or with a topic.
 struct Answers<'py> {
     py: Python<'py>,
     test: Bound<'py, PyAny>,
@@ -150,11 +150,11 @@ impl<'py> Answers<'py> {
     }
 }
 
-/// What is selected of some rows.
+/// The selection from some rows.
 struct Part<'a> {
     passed: &'a mut Latest,
     unanswered: &'a mut Unanswered,
-    /// Whether the row at each place is.
+    /// Whether the row at each place is selected.
     selected: Vec<bool>,
     earlier: Vec<Py<PyAny>>,
     others: Others,
@@ -184,7 +184,7 @@ impl Part<'_> {
     }
 }
 
-/// Frames of a part that have not passed, in their order: the places of those that may be answered.
+/// Frames of a part that have not passed, in order, with the places of those that may be answered.
 #[derive(Default)]
 struct Others {
     numbers: HashMap<Name, usize>,
@@ -209,7 +209,7 @@ impl Others {
     }
 }
 
-/// The latest names, as a dict of Python that `bounded_tables.drop_oldest` bounds.
+/// The latest names, bounded like a Python dict with `bounded_tables.drop_oldest`.
 struct Latest {
     names: HashSet<Name>,
     order: VecDeque<Name>,
@@ -238,7 +238,7 @@ impl Latest {
     }
 }
 
-/// Frames of parts before that did not pass: the rows of those that may be answered.
+/// Frames of earlier parts that did not pass, with the rows of those that may be answered.
 struct Unanswered {
     numbers: HashMap<Name, u64>,
     frames: BTreeMap<u64, (Name, Option<Py<PyAny>>)>,

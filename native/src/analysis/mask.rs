@@ -1,4 +1,4 @@
-//! Filters over frames in columns: rows are made only where a test reads what no column has.
+//! Filters over frames in columns: rows are made only if a test reads something that is not in columns.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::analysis::counts::{key_of, Key};
 use crate::capture::segments::{count_below, packed};
 use crate::frames::{Frame, Frames};
 
-/// A filter, as `filter.column_mask` describes it.
+/// A filter, as described by `filter.column_mask`.
 pub enum Mask {
     Always(bool),
     And(Vec<Mask>),
@@ -24,7 +24,7 @@ pub enum Mask {
     Row(Py<PyAny>),
     /// Frames of the connections in a set.
     Connections(Py<PyAny>),
-    /// Frames by their names: by file, packet and sub in one number, of which so many bits are sub, in ascending order.
+    /// Frames by name: by file, packet and sub in one number, in ascending order; the second value is the number of bits of sub.
     Frames(HashMap<i64, Py<PyBytes>>, u32),
 }
 
@@ -52,7 +52,7 @@ pub enum Order {
 }
 
 impl Mask {
-    /// Read a filter: its kind, and parts or values. `tests`: number of the tests of names so far.
+    /// Read a filter: its kind, and parts or values. `tests` is the number of tests of names so far.
     pub fn of(mask: &Bound<'_, PyTuple>, tests: &mut usize) -> PyResult<Self> {
         let mut part = |mask: Bound<'_, PyAny>| Mask::of(&mask.cast_into::<PyTuple>()?, tests);
         let parts = |part: &mut dyn FnMut(Bound<'_, PyAny>) -> PyResult<Mask>| -> PyResult<Vec<Mask>> {
@@ -122,7 +122,7 @@ fn number(frames: &Frames, frame: &Frame, column: Column) -> Option<i64> {
     }
 }
 
-/// Tests frames, and remembers what holds for groups.
+/// Tests frames, and remembers the results for groups.
 pub struct Matcher<'a, 'py> {
     py: Python<'py>,
     mask: &'a Mask,
@@ -130,7 +130,7 @@ pub struct Matcher<'a, 'py> {
     groups: HashMap<Key<'a>, usize>,
     latest: Option<(Key<'a>, usize)>,
     known: Vec<Option<bool>>,
-    /// What tests of commands say, by test and command.
+    /// Results of tests of commands, by test and command.
     of_commands: HashMap<(usize, u8), bool>,
 }
 

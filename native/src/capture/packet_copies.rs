@@ -1,4 +1,4 @@
-//! Packets of a block that are copied as they are stored, and their blocks in a pcapng capture, as `output/export/pcapng.py` writes them.
+//! Packets of a block that are copied as stored, and their blocks in a pcapng capture, as written by `output/export/pcapng.py`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes, PyList, PyString, PyTuple};
@@ -8,11 +8,11 @@ use crate::capture::segments::{Segment, Segments};
 use crate::caught;
 
 const COMMENT: u16 = 1;
-/// Length of a comment beside its text, with the end of the options.
+/// Length of a comment in addition to its text, including the end of the options.
 const COMMENT_BYTES: usize = 8;
 const TEXT_MAX_BYTES: usize = 0xFFFF;
 
-/// A packet: its bytes are a range of a buffer, its comment is one of the texts of all.
+/// A packet: its bytes are a range of a buffer, its comment is a range of the common text.
 struct Copy {
     packet: i64,
     time: i64,
@@ -31,7 +31,7 @@ pub struct PacketCopies {
 }
 
 impl PacketCopies {
-    /// Keep the bytes of the packets of some segments; return the number that their buffers count from.
+    /// Keep the bytes of the packets of some segments; return the number of their first buffer.
     pub fn add_buffers(&mut self, py: Python<'_>, of: &Segments) -> u32 {
         let first = self.buffers.len() as u32;
         self.buffers.extend(of.buffers.iter().map(|buffer| buffer.clone_ref(py)));
@@ -71,10 +71,10 @@ impl PacketCopies {
         self.copies.iter().map(|copy| (copy.packet, copy.time, PyBytes::new(py, self.data(py, copy)), self.comment(copy))).collect()
     }
 
-    /// Return the blocks of these packets and of others (`capture.block.PacketRecord`), each of them with the lines of its comment, in the
-    /// order of their numbers; None where one was captured before 1970 or by another interface, or needs words that only Python can write.
+    /// Return the blocks of these packets and of others (`capture.block.PacketRecord`), each of which has the lines of its comment, in the
+    /// order of their numbers; None if one was captured before 1970 or by another interface, or has a comment that only Python can write.
     ///
-    /// `interface`: of all packets; `number`: returns its number, when it is needed.
+    /// `interface`: that of all packets; `number`: returns its number when needed.
     fn blocks<'py>(
         &mut self,
         py: Python<'py>,
@@ -123,7 +123,7 @@ struct Other<'py> {
 }
 
 impl<'py> Other<'py> {
-    /// Take a packet and the lines of its comment; None where only Python can write it.
+    /// Take a packet and the lines of its comment; None if only Python can write it.
     fn of(packet: &Bound<'py, PyTuple>, interface: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
         let record = packet.get_item(0)?.cast_into::<PyTuple>()?;
         let (Ok(time), Ok(wire_bytes), Ok(data), true, Some(comment)) = (
@@ -139,7 +139,7 @@ impl<'py> Other<'py> {
     }
 }
 
-/// Return lines as one text; None if it is too long, or not to be encoded as it is.
+/// Return lines as one text; None if it is too long, or cannot be encoded unchanged.
 fn comment(lines: &Bound<'_, PyList>) -> PyResult<Option<Vec<u8>>> {
     let mut comment = Vec::new();
     for (number, line) in lines.iter().enumerate() {

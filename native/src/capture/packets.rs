@@ -1,7 +1,7 @@
 //! Plain packets of a pcap file, and the segments of their flows.
 //!
-//! A packet is plain if it was captured completely and has an IPv4 header of 20 bytes, no tags, and TCP that is no fragment. Any other one
-//! ends the walk, and Python reads it.
+//! A packet is plain if it was captured completely and has an IPv4 header of 20 bytes, no tags, and TCP that is not a fragment. Any other
+//! packet ends the walk, and Python reads it.
 
 use std::collections::HashMap;
 
@@ -59,7 +59,7 @@ fn words(data: &[u8], big_endian: bool) -> impl Fn(usize) -> u32 + '_ {
 type Link<'a> = (usize, usize, &'a [u8], usize);
 
 impl Flows {
-    /// Take a packet of a file, which begins at `start`, to its flow; return false if it is not plain.
+    /// Add a packet of a file, which begins at `start`, to its flow; return false if it is not plain.
     fn take(&mut self, data: &[u8], range: (usize, usize), link: Link<'_>, number: i64, time: i64) -> bool {
         let (start, end) = range;
         let (link_bytes, marker_at, marker, bound) = link;
@@ -98,7 +98,7 @@ impl Flows {
         true
     }
 
-    /// Put the segments into the flows of a block, behind those that are there.
+    /// Add the segments to the flows of a block, after the existing ones.
     fn hand_on(self, data: &Bound<'_, PyBytes>, flows: &Bound<'_, PyDict>, control: &Bound<'_, PySet>) -> PyResult<()> {
         let py = data.py();
         for (key, segments, controls) in self.flows {
@@ -124,8 +124,8 @@ impl Flows {
 
 /// Read plain packets of a pcap file from `position` on, as long as their times do not decrease.
 ///
-/// `records`: size of the header of a record, whether it is big-endian, ns per unit of the fraction; `clock`: number of the packet before,
-/// its second and fraction; `flows`, `control`: as in a block. Returns the position of the first record that is not read, and the clock there.
+/// `records`: size of a record header, whether it is big-endian, ns per unit of the fraction; `clock`: number of the preceding packet, its
+/// second and fraction; `flows`, `control`: as in a block. Returns the position of the first record that was not read, and the clock there.
 #[pyfunction]
 pub fn walk_pcap<'py>(
     data: &Bound<'py, PyBytes>,
@@ -166,8 +166,8 @@ const PACKET_BLOCK_HEAD: usize = 28;
 
 /// Read plain packets of a pcapng file from `position` on, as long as they are of one interface and their times do not decrease.
 ///
-/// `section`: whether it is big-endian, largest block; `interface`: its number, the upper half of its times, ns of a unit, time of the lower
-/// half 0; `clock`: number and time of the packet before. Returns as `walk_pcap`.
+/// `section`: whether it is big-endian, largest block; `interface`: its number, the upper half of its times, ns per unit, time of lower
+/// half 0; `clock`: number and time of the preceding packet. Returns the same as `walk_pcap`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 pub fn walk_pcapng<'py>(

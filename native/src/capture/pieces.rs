@@ -18,14 +18,14 @@ pub struct Piece {
     pub moment: i64,
 }
 
-/// Consecutive pieces of a stream: a sequence of `tcp.pieces.Piece`, each made when it is asked for.
+/// Consecutive pieces of a stream: a sequence of `tcp.pieces.Piece`, each made on access.
 #[pyclass(sequence, frozen, module = "pulsarscope_native")]
 pub struct Pieces {
     pub buffers: Vec<Py<PyBytes>>,
     pub pieces: Vec<Piece>,
 }
 
-/// Return the item at an index, which counts from the end if it is negative, or a list of those of a slice; `make` makes each of `count`.
+/// Return the item at an index, which counts from the end if negative, or a list of the items of a slice; `make` makes each of `count`.
 pub fn item<'py, T: IntoPyObject<'py>>(
     index: &Bound<'py, PyAny>,
     count: usize,
@@ -50,7 +50,7 @@ impl Pieces {
         (payload, piece.packet, piece.time, piece.moment).into_pyobject(py)
     }
 
-    /// Return all bytes in one, and the places of the pieces.
+    /// Return all bytes joined, and the places of the pieces.
     pub fn joined<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Vec<Place>)> {
         let data = PyBytes::new_with(py, self.size(), |out| {
             self.copy_to(py, out);
@@ -61,7 +61,7 @@ impl Pieces {
         Ok((data, places))
     }
 
-    /// Copy all bytes to where there is room for them.
+    /// Copy all bytes to a place with room for them.
     fn copy_to(&self, py: Python<'_>, mut out: &mut [u8]) {
         for piece in &self.pieces {
             let payload = &self.buffers[piece.buffer as usize].as_bytes(py)[piece.start as usize..piece.end as usize];
@@ -86,7 +86,7 @@ impl Pieces {
         Ok(last)
     }
 
-    /// Append the places of the pieces, which begin at a stream offset; return the offset behind them.
+    /// Append the places of the pieces, which begin at a stream offset; return the offset after them.
     fn place(&self, offset: i64, places: &mut Vec<Place>) -> i64 {
         let mut end = offset;
         for piece in &self.pieces {
@@ -103,7 +103,7 @@ impl Pieces {
         self.pieces.len()
     }
 
-    /// Size of all of them, bytes.
+    /// Size of all pieces, bytes.
     fn size(&self) -> usize {
         self.pieces.iter().map(|piece| (piece.end - piece.start) as usize).sum()
     }
@@ -112,7 +112,7 @@ impl Pieces {
         item(index, self.pieces.len(), |place| self.tuple(py, place))
     }
 
-    /// The pieces with bytes between two places behind the beginning of the first one, with their places.
+    /// The pieces with bytes between two positions, counted from the beginning of the first one, with their positions.
     fn within<'py>(&self, py: Python<'py>, low: i64, high: i64) -> PyResult<Vec<(i64, Bound<'py, PyTuple>)>> {
         let (mut found, mut start) = (Vec::new(), 0);
         for (index, piece) in self.pieces.iter().enumerate() {
@@ -128,8 +128,8 @@ impl Pieces {
         Ok(found)
     }
 
-    /// The last pieces, which end at stream offset `end`, back to one that begins at `floor` or before, with bytes of their own: the block
-    /// is let go. With them the offset at which they begin.
+    /// The last pieces, which end at stream offset `end`, back to one that begins at or before `floor`, with their own bytes, so that the
+    /// block can be released; and the offset at which they begin.
     fn latest(&self, py: Python<'_>, mut end: i64, floor: i64) -> PyResult<(Pieces, i64)> {
         let mut first = self.pieces.len();
         while end > floor && first > 0 {
@@ -139,7 +139,7 @@ impl Pieces {
         Ok((self.copied(py, first)?, end))
     }
 
-    /// The pieces with bytes of their own: the blocks are let go. Themselves where the bytes are their own.
+    /// The pieces with their own bytes, so that the blocks can be released; the same object if it already has its own bytes.
     fn owned<'py>(pieces: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let (py, own) = (pieces.py(), pieces.get());
         match own.buffers.as_slice() {
@@ -148,14 +148,14 @@ impl Pieces {
         }
     }
 
-    /// The list that Python goes on with.
+    /// Pickle as the list that Python continues with.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Vec<Bound<'py, PyTuple>>,))> {
         let tuples = (0..self.pieces.len()).map(|index| self.tuple(py, index)).collect::<PyResult<Vec<_>>>()?;
         Ok((py.get_type::<PyList>(), (tuples,)))
     }
 }
 
-/// A piece by the stream offset behind it, and its packet.
+/// A piece by the stream offset after it, and its packet.
 #[derive(Clone, Copy)]
 pub struct Place {
     pub end: i64,
@@ -164,14 +164,14 @@ pub struct Place {
     pub moment: i64,
 }
 
-/// Pieces of bytes that wait, and the stream offsets behind them, as lists of Python.
+/// Pieces of waiting bytes, and the stream offsets after them, as Python lists.
 pub struct Waiting<'a, 'py> {
     pub pieces: &'a Bound<'py, PyAny>,
     pub ends: Vec<i64>,
 }
 
 impl Waiting<'_, '_> {
-    /// Return their places, and those of pieces that begin at a stream offset, with the offset behind these.
+    /// Return their places, followed by those of pieces that begin at a stream offset, and the offset after these.
     pub fn places(self, offset: i64, following: &Pieces) -> PyResult<(Vec<Place>, i64)> {
         let mut places = Vec::with_capacity(self.ends.len() + following.pieces.len());
         for (piece, end) in self.pieces.try_iter()?.zip(self.ends) {
@@ -183,20 +183,20 @@ impl Waiting<'_, '_> {
     }
 }
 
-/// Bytes of a stream that are not framed yet, in one, with the packets that brought them.
+/// Joined bytes of a stream that are not framed yet, with the packets that brought them.
 #[pyclass(frozen, module = "pulsarscope_native")]
 pub struct Joined {
     #[pyo3(get)]
     data: Py<PyBytes>,
     base: i64,
-    /// Stream offset at which the first piece begins, unless that is the one that was first before.
+    /// Stream offset at which the first piece begins, unless it was already the first one before.
     #[pyo3(get)]
     begun: Option<i64>,
     places: Arc<Vec<Place>>,
 }
 
 impl Joined {
-    /// Keep bytes that begin at stream offset `base`, with those of the places that have bytes there.
+    /// Keep bytes that begin at stream offset `base`, and those places that have bytes there.
     pub fn of(data: Bound<'_, PyBytes>, base: i64, places: &[Place]) -> Self {
         let first = places.partition_point(|place| place.end <= base);
         Joined {
@@ -210,7 +210,7 @@ impl Joined {
 
 #[pymethods]
 impl Joined {
-    /// Join bytes that wait, with the pieces and ends of `dissect.StreamBuffer`, and pieces that begin at stream offset `offset`.
+    /// Join waiting bytes, with the pieces and ends of `dissect.StreamBuffer`, and pieces that begin at stream offset `offset`.
     #[new]
     fn new(
         py: Python<'_>,
@@ -245,7 +245,7 @@ impl Joined {
     }
 }
 
-/// The pieces of joined bytes: a sequence of `tcp.pieces.Piece`, each made when it is asked for.
+/// The pieces of joined bytes: a sequence of `tcp.pieces.Piece`, each made on access.
 #[pyclass(sequence, frozen, module = "pulsarscope_native")]
 pub struct JoinedPieces {
     data: Py<PyBytes>,
@@ -274,7 +274,7 @@ impl JoinedPieces {
     }
 }
 
-/// The stream offsets behind the pieces of joined bytes.
+/// The stream offsets after the pieces of joined bytes.
 #[pyclass(sequence, frozen, module = "pulsarscope_native")]
 pub struct JoinedEnds {
     places: Arc<Vec<Place>>,
@@ -291,7 +291,7 @@ impl JoinedEnds {
     }
 }
 
-/// Places of the pieces of a buffer, joined or as lists of Python.
+/// Places of the pieces of a buffer, joined or as Python lists.
 pub enum Places<'py> {
     Joined(Arc<Vec<Place>>),
     Lists(Bound<'py, PyAny>, Bound<'py, PyAny>),
@@ -305,7 +305,7 @@ impl<'py> Places<'py> {
         }
     }
 
-    /// Return the index, from `first` on, of the first piece that ends at `stop` or behind it, and its place.
+    /// Return the index, from `first` on, of the first piece that ends at or after `stop`, and its place.
     pub fn find(&self, first: usize, stop: i64) -> PyResult<(usize, Place)> {
         match self {
             Places::Joined(places) => {
@@ -322,7 +322,7 @@ impl<'py> Places<'py> {
     }
 }
 
-/// Return the first index from `first` on that is far enough, the next one most of the time; `count` when none is.
+/// Return the first index from `first` on that is far enough, usually the next one; `count` if there is none.
 fn first_at_least(first: usize, count: usize, mut is_enough: impl FnMut(usize) -> PyResult<bool>) -> PyResult<usize> {
     let (mut low, mut high, mut step) = (first, count, 1);
     while low + step < high {

@@ -8,7 +8,7 @@ use crate::caught;
 
 const VLAN_VALID: u32 = 0x10;
 
-/// A packet in the ring: what its pcapng block says of it, and where its bytes are.
+/// A packet in the ring: the data of its pcapng block, and the place of its bytes.
 struct Packet {
     time: i64,
     captured: usize,
@@ -18,7 +18,7 @@ struct Packet {
 }
 
 impl Packet {
-    /// Read the header (struct tpacket3_hdr) at an offset; None where the block ends before, or the interface took a VLAN tag out.
+    /// Read the header (struct tpacket3_hdr) at an offset; None if the block ends before, or the interface removed a VLAN tag.
     fn at(block: &[u8], offset: usize) -> Option<Packet> {
         let header = block.get(offset..offset.checked_add(26)?)?;
         let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
@@ -36,7 +36,7 @@ impl Packet {
         self.captured.div_ceil(4) * 4 + PACKET_BLOCK_BYTES
     }
 
-    /// Write its pcapng block, of interface 0, into a place of that size that holds zeros.
+    /// Write its pcapng block, of interface 0, to a place of that size that holds zeros.
     fn write(&self, block: &[u8], place: &mut [u8]) {
         let size = place.len() as u32;
         let (head, rest) = place.split_at_mut(PACKET_HEAD_BYTES);
@@ -47,9 +47,9 @@ impl Packet {
     }
 }
 
-/// Return the pcapng blocks of so many packets of a block, from offset `first` on, and the time of the last one in nanoseconds.
+/// Return the pcapng blocks of `count` packets of a block, from offset `first` on, and the time of the last one in nanoseconds.
 ///
-/// None when one of them is not plain: Python puts the VLAN tag back that the interface took out.
+/// None if one of them is not plain: Python restores the VLAN tag that the interface removed.
 #[pyfunction]
 pub fn ring_packets<'py>(
     py: Python<'py>,

@@ -26,7 +26,7 @@ pub struct Segment {
     pub buffer: u32,
     pub payload: (u32, u32),
     pub options: (u32, u32),
-    /// The whole packet as it is stored; nothing where Python has read it.
+    /// The whole packet as stored; empty if Python has read it.
     pub stored: (u32, u32),
 }
 
@@ -37,7 +37,7 @@ impl Segment {
         i64::from(self.payload.1 - self.payload.0)
     }
 
-    /// Return where its bytes begin and end in its stream, both 0 without any there; see `Segments::copies`.
+    /// Return where its bytes begin and end in its stream, both 0 if it has none there; see `Segments::copies`.
     pub fn place(&self, (sequence, length, farthest): (i64, i64, i64)) -> (i64, i64) {
         let own = i64::from(self.sequence) + i64::from(self.flags & SYN != 0);
         let distance = i64::from(own.wrapping_sub(sequence) as i32);
@@ -47,14 +47,14 @@ impl Segment {
         (length + distance, length + distance + self.size())
     }
 
-    /// Return true if it has the next bytes of a stream, or none, and nothing asks for a closer look.
+    /// Return true if it has the next bytes of a stream, or none, and needs no closer examination.
     #[inline]
     pub fn is_in_order(&self, expected: i64) -> bool {
         self.window > 0 && self.missing == 0 && (self.size() == 0 || i64::from(self.sequence) == expected)
     }
 }
 
-/// The segments of a flow in packet order: a sequence of `capture.Segment`, each made when it is asked for.
+/// The segments of a flow in packet order: a sequence of `capture.Segment`, each made on access.
 #[pyclass(sequence, module = "pulsarscope_native")]
 pub struct Segments {
     pub buffers: Vec<Py<PyBytes>>,
@@ -99,12 +99,12 @@ impl Segments {
         (0..self.segments.len()).map(|index| self.tuple(py, index)).collect()
     }
 
-    /// Place of the first segment from a packet on.
+    /// Position of the first segment with this packet number or a later one.
     pub fn place_of(&self, packet: i64) -> usize {
         self.segments.partition_point(|segment| segment.packet < packet)
     }
 
-    /// Segments from a packet on.
+    /// Segments with this packet number or a later one.
     pub fn behind(&self, py: Python<'_>, packet: i64) -> Segments {
         self.part(py, self.place_of(packet)..)
     }
@@ -121,12 +121,12 @@ impl Segments {
     }
 }
 
-/// Return one of some packed integers.
+/// Return one of the packed integers.
 pub fn packed(values: &[u8], at: usize) -> i64 {
     values.get(8 * at..).and_then(<[u8]>::first_chunk).map_or(0, |each| i64::from_ne_bytes(*each))
 }
 
-/// Return how many of some packed integers, in ascending order, are below a bound.
+/// Return how many of the packed integers, in ascending order, are below a bound.
 pub fn count_below(values: &[u8], bound: i64) -> usize {
     let (mut low, mut high) = (0, values.len() / 8);
     while low < high {

@@ -1,4 +1,4 @@
-//! JSON as msgspec writes it, with the characters escaped that `model.text.escape_json` escapes.
+//! JSON in the form of msgspec, with the characters escaped that `model.text.escape_json` escapes.
 
 use base64::prelude::{Engine, BASE64_STANDARD};
 
@@ -51,7 +51,7 @@ fn short_number(value: u64, out: &mut Vec<u8>) {
     out.truncate(end);
 }
 
-/// Return eight digits, the first one in the lowest byte: halves, quarters and eighths of the number are divided side by side.
+/// Return eight digits, the first one in the lowest byte: halves, quarters and eighths of the number are divided in parallel.
 #[inline]
 fn eight_digits(value: u64) -> u64 {
     let halves = (value / 10_000) | ((value % 10_000) << 32);
@@ -65,12 +65,12 @@ fn is_plain(byte: u8) -> bool {
     (0x20..0x7f).contains(&byte) & (byte != b'"') & (byte != b'\\')
 }
 
-/// Return True if the first bytes are plain; all are looked at, which takes no longer.
+/// Return true if the first bytes are plain; all bytes are examined, which takes no longer.
 fn begins_plain(chunk: &[u8; STEP], size: u8) -> bool {
     chunk.iter().zip(0..).fold(true, |plain, (byte, place)| plain & ((place >= size) | is_plain(*byte)))
 }
 
-/// Append a text in quotes that lies among others.
+/// Append a range of texts in quotes.
 #[inline]
 pub fn string_in(texts: &[u8], range: Range, out: &mut Vec<u8>) {
     let (start, size) = (range.0 as usize, (range.1 - range.0) as usize);
@@ -84,7 +84,7 @@ pub fn string_in(texts: &[u8], range: Range, out: &mut Vec<u8>) {
     }
 }
 
-/// Append a text in quotes that is given as bytes; return None if it is not in UTF-8.
+/// Append a text given as bytes, in quotes; return None if it is not UTF-8.
 #[inline]
 pub fn string_of(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let start = out.len() + 1;
@@ -99,7 +99,7 @@ pub fn string_of(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Append a quote and a text of which head and tail are given, which overlap, up to place `end`, and a quote, if both are plain.
+/// Append a quote, a text given by its overlapping head and tail up to place `end`, and a quote, if both are plain.
 #[inline]
 fn append_both<const SIZE: usize>(head: &[u8; SIZE], tail: &[u8; SIZE], end: usize, out: &mut Vec<u8>) -> bool {
     let plain = head.iter().chain(tail).fold(true, |plain, byte| plain & is_plain(*byte));
@@ -186,14 +186,14 @@ pub fn hex(value: u32) -> [u8; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
-/// A time as ISO 8601, which is kept for the next one.
+/// A time as ISO 8601, cached for the next one.
 pub struct Times {
     second: i64,
     time: i64,
     text: [u8; TIME_BYTES],
 }
 
-/// Size of a time in quotes: the years of 64 bits of ns have four digits.
+/// Size of a time in quotes: the years of 64-bit ns have four digits.
 const TIME_BYTES: usize = 32;
 /// Places of the fraction.
 const FRACTION: Range = (21, 29);

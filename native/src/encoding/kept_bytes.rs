@@ -1,4 +1,4 @@
-//! Memory for lines that is kept for the lines to come: making room anew for each batch of rows takes a tenth of the time.
+//! Memory for lines that is reused for later lines: allocating it for each batch of rows takes a tenth of the time.
 
 use std::sync::Mutex;
 
@@ -6,12 +6,12 @@ const KEPT_BYTES: usize = 1 << 20;
 
 static KEPT: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// Return empty memory, which nobody else has until it is kept again.
+/// Return empty memory, which is not shared until it is kept again.
 pub fn take() -> Vec<u8> {
     KEPT.lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default()
 }
 
-/// Keep memory; what is in it is forgotten.
+/// Keep memory for reuse, without its content.
 pub fn keep(mut memory: Vec<u8>) {
     memory.clear();
     memory.shrink_to(KEPT_BYTES);

@@ -1,4 +1,4 @@
-//! Bytes, JSON and MessagePack, read and written as the Python package does.
+//! Bytes, JSON and MessagePack, read and written like in the Python package.
 
 pub(crate) mod json;
 pub(crate) mod kept_bytes;

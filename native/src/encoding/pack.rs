@@ -1,4 +1,4 @@
-//! MessagePack, as msgspec writes it.
+//! MessagePack in the form of msgspec.
 
 pub fn array(size: u8, out: &mut Vec<u8>) {
     out.push(0x90 | size & 15);

@@ -1,9 +1,9 @@
-//! Texts that are written again and again: copies of a fixed size need no call.
+//! Texts that are written repeatedly: copies of a fixed size need no call.
 
-/// Bytes that are copied at once where they are there, though fewer are asked for.
+/// Bytes that are copied at once if present, even if fewer are needed.
 pub const STEP: usize = 32;
 
-/// A text with room behind it, so that it is copied in steps.
+/// A text followed by padding, so that it can be copied in steps.
 #[derive(Clone, Default)]
 pub struct Padded {
     steps: Vec<[u8; STEP]>,
@@ -26,7 +26,7 @@ impl Padded {
     }
 }
 
-/// Append the first bytes, so many of them.
+/// Append the first `size` bytes.
 #[inline]
 pub fn beginning(bytes: &[u8], size: usize, out: &mut Vec<u8>) {
     match bytes.first_chunk::<STEP>() {

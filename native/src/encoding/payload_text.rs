@@ -1,4 +1,4 @@
-//! Payloads as text, as `dissect.contract.payload_forms` writes them.
+//! Payloads as text, in the forms of `dissect.contract.payload_forms`.
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ impl PayloadForm {
     }
 }
 
-/// Return bytes as text, each that is not part of a character as its number.
+/// Return bytes as text, with each byte that is not part of a character as its number.
 fn escaped(bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

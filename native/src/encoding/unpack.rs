@@ -1,8 +1,8 @@
-//! MessagePack, as msgspec writes it, to be read.
+//! Reading of MessagePack in the form of msgspec.
 
 use crate::encoding::wire::Range;
 
-/// What msgspec has written in MessagePack.
+/// Reader of MessagePack that msgspec has written.
 pub struct Reader<'a> {
     pub bytes: &'a [u8],
     pub at: usize,
@@ -14,7 +14,7 @@ impl Reader<'_> {
         self.bytes.get(self.at - 1).copied()
     }
 
-    /// Read a big-endian number of so many bytes.
+    /// Read a big-endian number of `size` bytes.
     fn unsigned(&mut self, size: usize) -> Option<u64> {
         let bytes = self.bytes.get(self.at..self.at + size)?;
         self.at += size;
@@ -57,7 +57,7 @@ impl Reader<'_> {
         Some((start.try_into().ok()?, self.at.try_into().ok()?))
     }
 
-    /// Pass over a value.
+    /// Skip a value.
     pub fn skip(&mut self) -> Option<()> {
         let mut left = 1_usize;
         while left > 0 {

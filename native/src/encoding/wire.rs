@@ -1,9 +1,9 @@
-//! Cursor over bytes from the wire: no read goes beyond their end.
+//! Cursor over bytes from the wire: reads never go beyond their end.
 
 /// Start and end.
 pub type Range = (u32, u32);
 
-/// The bytes that are left.
+/// The remaining bytes.
 pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -31,7 +31,7 @@ impl<'a> Bytes<'a> {
         None
     }
 
-    /// Take so many bytes.
+    /// Take `size` bytes.
     #[inline]
     pub fn take(&mut self, size: u64) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(usize::try_from(size).ok()?)?;

@@ -1,4 +1,4 @@
-//! What rules say across connections, without an object of Python for each.
+//! Facts across connections, without a Python object for each.
 
 pub(crate) mod ordered;
 pub(crate) mod pending;

@@ -1,4 +1,4 @@
-//! A map in the order of insertion, most of whose values leave it in about that order: the dict of Python, without an object for each.
+//! A map in insertion order, most of whose values leave it in about that order: like a Python dict, without an object for each value.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 pub struct Ordered<K, V> {
     numbers: HashMap<K, u64>,
-    /// In the order of their numbers, which are consecutive; None: it was taken.
+    /// Values in the order of their consecutive numbers; None if it was taken.
     values: VecDeque<Option<(K, V)>>,
     /// Number of the first.
     pub first: u64,
@@ -31,7 +31,7 @@ impl<K: Clone + Eq + Hash, V> Ordered<K, V> {
         self.values[(number - self.first) as usize].as_ref().map(|(_, value)| value)
     }
 
-    /// Insert a value behind all others, or in the place of the one with its key.
+    /// Insert a value after all others, or replace the one with its key.
     pub fn insert(&mut self, key: K, value: V) {
         if let Some(number) = self.numbers.get(&key) {
             self.values[(number - self.first) as usize] = Some((key, value));
@@ -42,7 +42,7 @@ impl<K: Clone + Eq + Hash, V> Ordered<K, V> {
         self.values.push_back(Some((key, value)));
     }
 
-    /// Put a value behind all others, and return it.
+    /// Move a value after all others, and return it.
     pub fn renew<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -70,7 +70,7 @@ impl<K: Clone + Eq + Hash, V> Ordered<K, V> {
         }
     }
 
-    /// Forget what was taken when that is more than what is there.
+    /// Remove the gaps of taken values when these outnumber the remaining ones.
     fn close_gaps(&mut self) {
         if self.values.len() > 2 * self.numbers.len() + 64 {
             self.values.retain(Option::is_some);

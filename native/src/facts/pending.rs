@@ -1,4 +1,4 @@
-//! Facts that wait until their key is evaluated, and the keys that were evaluated early: most say nothing, and need no object of Python.
+//! Facts that wait until their key is evaluated, and the keys that were evaluated early: most cause no finding, and need no Python object.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -42,12 +42,12 @@ impl Packed {
     }
 }
 
-/// Number of facts of a key from which on there is room for more of them.
+/// Number of facts of a key from which spare room is reserved.
 const GROWING: u32 = 4;
 
 enum Waiting {
     Packed(Packed),
-    /// An object of Python, with what has no place in the numbers here.
+    /// A Python object, with values that do not fit the numbers here.
     Python(Py<PyAny>),
 }
 
@@ -70,12 +70,12 @@ impl Waiting {
     }
 }
 
-/// Pending facts by key, the one silent longest first: the part of the interface of a dict that `engine.facts` needs.
+/// Pending facts by key, the one silent for longest first: the part of a dict's interface that `engine.facts` needs.
 #[pyclass(mapping, module = "pulsarscope_native")]
 pub struct PendingKeys {
     facts_type: Py<PyAny>,
     facts: Ordered<Arc<[u8]>, Waiting>,
-    /// Bytes that they take, as Python counts them.
+    /// Bytes of all facts, as Python counts them.
     #[pyo3(get, set)]
     size: usize,
 }
@@ -91,7 +91,7 @@ impl PendingKeys {
         }
     }
 
-    /// Return the bytes that a fact takes, of which a key takes `size` and its characters; None where Python has to add it.
+    /// Return the bytes that a fact takes; a new key takes `size` and its characters. None if Python has to add the fact.
     fn room_of(&self, key: &[u8], packed: &[u8], size: usize) -> Option<usize> {
         match self.facts.get(key) {
             None => Some(size + packed.len() + characters(key)),
@@ -100,8 +100,8 @@ impl PendingKeys {
         }
     }
 
-    /// Return the facts of a key with another one, if that makes them too many, without those that are not evaluated: packed, and how many;
-    /// an error where Python has to find these.
+    /// Return the packed facts of a key and another one without those that are not evaluated, and their number, if they become too many; an
+    /// error if Python has to find these.
     fn trimmed(&self, key: &[u8], packed: &[u8], idle: i64, most: usize) -> Result<Option<(Vec<u8>, u32)>, ()> {
         let Some(Waiting::Packed(facts)) = self.facts.get(key) else { return Ok(None) };
         let count = facts.count as usize + 1;
@@ -111,7 +111,7 @@ impl PendingKeys {
         trimmed(&[&facts.packs, packed].concat(), count, idle, most).map(Some).ok_or(())
     }
 
-    /// Add a fact that takes so many bytes; return true when it begins a key.
+    /// Add a fact that takes `takes` bytes; return true if it begins a key.
     fn take(&mut self, key: &[u8], packed: &[u8], time: i64, decides: bool, takes: usize) -> bool {
         self.size += takes;
         if let Some(Waiting::Packed(facts)) = self.facts.renew(key) {
@@ -122,7 +122,7 @@ impl PendingKeys {
         true
     }
 
-    /// Leave so many facts of a key, which are packed; return the bytes that this frees.
+    /// Replace the facts of a key by `count` packed ones; return the bytes that this frees.
     fn replace(&mut self, key: &[u8], packs: Vec<u8>, count: u32) -> i64 {
         let Some(Waiting::Packed(facts)) = self.facts.renew(key) else { return 0 };
         let freed = facts.packs.len() as i64 - packs.len() as i64;
@@ -134,7 +134,7 @@ impl PendingKeys {
 
 #[pymethods]
 impl PendingKeys {
-    /// Hold nothing; `facts_type` makes the objects that stand for the facts of a key.
+    /// Begin empty; `facts_type` makes the objects for the facts of a key.
     #[new]
     fn new(facts_type: Py<PyAny>) -> Self {
         PendingKeys { facts_type, facts: Ordered::default(), size: 0 }
@@ -168,9 +168,9 @@ impl PendingKeys {
         }
     }
 
-    /// Add facts, from one on, as long as each begins a key and all have room, of which each takes `size` and its bytes.
+    /// Add facts from `start` on, as long as each begins a key and there is room; each takes `size` and its bytes.
     ///
-    /// Return the number of facts, the room that they take, and how many of their keys are among those `evaluated` early.
+    /// Return the number of facts, the room that they take, and how many of their keys are in `evaluated`.
     fn begin(
         &mut self,
         facts: &UndecidedFacts,
@@ -195,9 +195,9 @@ impl PendingKeys {
         })
     }
 
-    /// Drop those of the first keys that bring no finding, if the rule is `quiet` about these, and remember all as evaluated.
+    /// Drop those of the first `count` keys that cause no finding, if the rule is `quiet` about these, and remember all as evaluated.
     ///
-    /// Return how much room that frees, the keys that are left to evaluate, and how many there was no room to remember.
+    /// Return the room freed, the keys that are left to evaluate, and the number of keys that could not be remembered for lack of room.
     fn forget<'py>(
         &mut self,
         py: Python<'py>,
@@ -233,25 +233,24 @@ impl PendingKeys {
     }
 }
 
-/// A fact: its key, packed form and time, and whether it may bring a finding on its own.
+/// A fact: its key, packed form and time, and whether it may cause a finding on its own.
 type Fact<'a> = (&'a [u8], &'a [u8], i64, bool);
 
-/// Tables of the rules of facts, and the room in them.
+/// Tables by rule, and the room in them.
 struct Tables<'a, 'py> {
-    /// By the rule as facts have it: pending keys, those unsettled, unless the rule reports in the end alone, its name, and the silence that
-    /// parts its facts.
+    /// By rule: pending keys, unsettled keys unless the rule reports only at the end, its name, and the silence that separates its facts.
     tables: &'a Bound<'py, PyDict>,
     size: usize,
     room: usize,
     most: usize,
     evaluated: Option<PyRef<'py, EvaluatedKeys>>,
     added: i64,
-    /// Names of the rules of keys that were evaluated early, once for each.
+    /// Rule names of the keys that were evaluated early, one for each key.
     parted: Vec<Bound<'py, PyAny>>,
 }
 
 impl<'py> Tables<'_, 'py> {
-    /// Add a fact; return false where Python has to do so.
+    /// Add a fact; return false if Python has to do so.
     fn take(&mut self, rule: &Bound<'py, PyAny>, (key, packed, time, decides): Fact<'_>) -> PyResult<bool> {
         let Some(table) = self.tables.get_item(rule)? else { return Ok(false) };
         let table = table.cast::<PyTuple>()?;
@@ -280,10 +279,11 @@ impl<'py> Tables<'_, 'py> {
     }
 }
 
-/// Add facts of a list, or placed ones, from one on, as long as all have room, of which a key takes some and its characters. A key that gets
-/// twice as many as are kept is trimmed. `sizes`: the room that a key takes, the room for all, and the least number of facts that are kept.
+/// Add facts of a list, or placed ones, from `start` on, as long as there is room; a key also takes some room and its characters. A key
+/// with twice as many facts as are kept is trimmed. `sizes`: the room that a key takes, the total room, and the minimum number of facts
+/// that are kept.
 ///
-/// Return the number of facts, the room that they take, and the names of the rules of those whose key is among those `evaluated` early.
+/// Return the number of facts, the room that they take, and the rule names of those whose key is in `evaluated`.
 #[pyfunction]
 pub fn add_facts<'py>(
     facts: &Bound<'py, PyAny>,
@@ -343,18 +343,18 @@ impl KeysIterator {
     }
 }
 
-/// A set of keys of rules by 32 bits of their hashes, as `engine.evaluated_keys` has it.
+/// A set of keys of rules by 32 bits of their hashes, like `engine.facts.EvaluatedKeys`.
 #[pyclass(module = "pulsarscope_native")]
 pub struct EvaluatedKeys {
     hashes: RandomState,
-    /// Zero is an empty one.
+    /// Slots; 0 is an empty one.
     slots: Vec<u32>,
     count: usize,
     max: usize,
 }
 
 impl EvaluatedKeys {
-    /// Return the slot of a key, or the one that it would get, and what stands there for it.
+    /// Return the slot of a key, or the one that it would get, and its mark there.
     fn slot(&self, rule: &str, key: &[u8]) -> (usize, u32) {
         let number = self.hashes.hash_one((rule, key));
         let mark = ((number >> 32) as u32).max(1);
@@ -369,7 +369,7 @@ impl EvaluatedKeys {
         self.slots[self.slot(rule, key).0] != 0
     }
 
-    /// Add a key; return false when there is no room for it.
+    /// Add a key; return false if there is no room for it.
     fn insert(&mut self, rule: &str, key: &[u8]) -> bool {
         let (slot, mark) = self.slot(rule, key);
         if self.slots[slot] == 0 {
@@ -385,25 +385,25 @@ impl EvaluatedKeys {
 
 #[pymethods]
 impl EvaluatedKeys {
-    /// Remember so many keys in more slots than that.
+    /// Remember at most `max` keys in `slots` slots, which are more than that.
     #[new]
     fn new(max: usize, slots: usize) -> Self {
         EvaluatedKeys { hashes: RandomState::new(), slots: vec![0; slots.max(max + 1)], count: 0, max }
     }
 
-    /// Return how many of some keys of a rule are here.
+    /// Return how many of these keys of a rule are in the set.
     fn count(&self, rule: &str, keys: Vec<Bound<'_, PyString>>) -> PyResult<usize> {
         let here = |key: &Bound<'_, PyString>| Ok(self.has(rule, &bytes_of(key)?) as usize);
         keys.iter().map(here).sum()
     }
 
-    /// Add keys of a rule; return for how many there was no room.
+    /// Add keys of a rule; return the number of keys for which there was no room.
     fn add(&mut self, rule: &str, keys: Vec<Bound<'_, PyString>>) -> PyResult<usize> {
         keys.iter().map(|key| Ok(!self.insert(rule, &bytes_of(key)?) as usize)).sum()
     }
 }
 
-/// Return a key in UTF-8, lone surrogates included.
+/// Return a key in UTF-8, including lone surrogates.
 fn bytes_of(key: &Bound<'_, PyString>) -> PyResult<Arc<[u8]>> {
     if let Ok(text) = key.to_str() {
         return Ok(text.as_bytes().into());

@@ -1,4 +1,4 @@
-//! Facts of several processes, packed as they came, in the order of their places: without an object of Python for each.
+//! Facts of several processes, packed as received, in the order of their places, without a Python object for each.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::encoding::unpack::Reader;
 use crate::encoding::wire::Range;
 use crate::facts::undecided::UndecidedFacts;
 
-/// Numbers of the longest place of a fact.
+/// Length of the longest place of a fact, numbers.
 const PLACE_MAX: usize = 4;
 
 struct PlacedFact {
@@ -44,7 +44,7 @@ impl PlacedFacts {
         &self.buffers[buffer].as_bytes(py)[range.0 as usize..range.1 as usize]
     }
 
-    /// Return a fact, with the number of its rule: key, packed form, time, and whether it may bring a finding on its own.
+    /// Return the rule number of a fact, and its key, packed form, time, and whether it may cause a finding on its own.
     #[allow(clippy::type_complexity)]
     pub fn fact<'a>(&'a self, py: Python<'a>, at: usize) -> Option<(i64, (&'a [u8], &'a [u8], i64, bool))> {
         let fact = self.facts.get(at)?;
@@ -55,7 +55,7 @@ impl PlacedFacts {
 
 #[pymethods]
 impl PlacedFacts {
-    /// Take what `parallel.channel.pack_facts` has made. Raises ValueError if it is anything else.
+    /// Take the output of `parallel.channel.pack_facts`. Raises ValueError if it is anything else.
     #[new]
     fn new(py: Python<'_>, packed: Vec<Py<PyBytes>>) -> PyResult<Self> {
         caught(|| {
@@ -87,11 +87,11 @@ impl PlacedFacts {
     }
 }
 
-/// A fact that a row has brought about: position of the row, number of the rule of its connection, then rule, key, packed form, time, and
-/// whether it may bring a finding on its own.
+/// A fact that a row caused: position of the row, position of the rule of its connection, then rule, key, packed form, time, and whether it
+/// may cause a finding on its own.
 type Brought<'a> = (i64, i64, i64, Cow<'a, [u8]>, Cow<'a, [u8]>, i64, bool);
 
-/// Return a fact as `engine.rule_engine` has it among effects of rows; None for any other effect, or what has no place in 64 bits.
+/// Return a fact from an effect of `engine.rule_engine`; None for any other effect, or one whose numbers exceed 64 bits.
 fn brought_fact<'a>(effect: &Bound<'_, PyAny>, numbers: &Bound<'_, PyDict>) -> PyResult<Option<Brought<'a>>> {
     let effect = effect.cast::<PyTuple>()?;
     if !effect.get_borrowed_item(1)?.is_none() {
@@ -112,11 +112,11 @@ fn brought_fact<'a>(effect: &Bound<'_, PyAny>, numbers: &Bound<'_, PyDict>) -> P
     Ok(Some((position, number, rule.extract()?, key.into(), packed.into(), time, decides)))
 }
 
-/// Return the facts that rows have brought about, as `parallel.channel.pack_facts` packs them, and their number.
+/// Return the facts that rows caused, packed like by `parallel.channel.pack_facts`, and their number.
 ///
-/// `brought`: effects of rows, as `engine.rule_engine` has them; `undecided`: facts with the numbers of the rules of their connections, and
-/// their rules; `keys`: of two rows each; `made`: phase and number of the first place; `numbers`: of rules.
-/// None if an effect is no fact, or one that cannot be packed so.
+/// `brought`: effects of rows, as in `engine.rule_engine`; `undecided`: facts with the positions of the rules of their connections, and
+/// their rules; `keys`: one for every two positions; `made`: phase and number of the first place; `numbers`: numbers of rules. None if an
+/// effect is not a fact, or one that cannot be packed.
 #[pyfunction]
 pub fn place_facts<'py>(
     py: Python<'py>,

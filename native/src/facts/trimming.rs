@@ -1,4 +1,4 @@
-//! The facts of a key without those that are not evaluated, as `engine.packed_facts.trimmed` finds them.
+//! The facts of a key without those that are not evaluated, as found by `engine.packed_facts.trimmed`.
 
 use std::borrow::Cow;
 use std::str::from_utf8;
@@ -6,7 +6,7 @@ use std::str::from_utf8;
 use crate::encoding::pack;
 use crate::encoding::unpack::Reader;
 
-/// Stand for the words of a fact that MessagePack cannot hold, and of one in the place of those that were dropped.
+/// Words of a fact that MessagePack cannot hold, and of one that replaces dropped ones.
 const PICKLED: &[u8] = b"\0pickled";
 const DROPPED: &[u8] = b"\0dropped";
 
@@ -19,7 +19,7 @@ struct Fact<'a> {
     sub: i64,
     time: i64,
     connection: &'a [u8],
-    /// Of one in the place of those that were dropped: the time of the latest.
+    /// If it replaces dropped ones: the time of the latest of them.
     dropped: Option<i64>,
     packed: Cow<'a, [u8]>,
 }
@@ -34,9 +34,9 @@ impl Fact<'_> {
     }
 }
 
-/// Return facts that stand together without those that are not evaluated, and their number; None for what only Python reads.
+/// Return consecutive packed facts without those that are not evaluated, and their number; None if only Python can read them.
 ///
-/// `idle`: silence that parts them, ns; `most`: number of facts of a part that are evaluated.
+/// `idle`: silence that separates them, ns; `most`: number of facts of a part that are evaluated.
 pub fn trimmed(packs: &[u8], count: usize, idle: i64, most: usize) -> Option<(Vec<u8>, u32)> {
     let mut reader = Reader { bytes: packs, at: 0 };
     let mut facts = (0..count).map(|_| read(&mut reader)).collect::<Option<Vec<_>>>().filter(|_| reader.at == packs.len())?;
@@ -91,7 +91,7 @@ fn read<'a>(reader: &mut Reader<'a>) -> Option<Fact<'a>> {
     Some(Fact { source, file, packet, sub, time, connection, dropped, packed: Cow::Borrowed(bytes.get(start..reader.at)?) })
 }
 
-/// Return the fact that stands for those between the first and the last ones.
+/// Return the fact that replaces those between the first and the last ones.
 fn dropped<'a>(middle: &Fact<'a>, time: i64, latest: i64) -> Option<Fact<'a>> {
     let mut packed = Vec::new();
     pack::array(3, &mut packed);
@@ -106,7 +106,7 @@ fn dropped<'a>(middle: &Fact<'a>, time: i64, latest: i64) -> Option<Fact<'a>> {
     Some(Fact { time, dropped: Some(latest), packed: Cow::Owned(packed), ..middle.clone() })
 }
 
-/// Return facts in parts, the earliest one first: for longer than `idle` no fact is between them.
+/// Return facts in parts, the earliest first, separated by more than `idle` without a fact.
 fn parts(facts: Vec<Fact<'_>>, idle: i64) -> Vec<Vec<Fact<'_>>> {
     let mut spans: Vec<(i64, i64)> = facts.iter().map(|fact| (fact.time, fact.end())).collect();
     spans.sort_unstable();

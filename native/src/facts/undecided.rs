@@ -1,14 +1,14 @@
-//! Facts that bring no finding on their own, without an object of Python for each.
+//! Facts that cause no finding on their own, without a Python object for each.
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-/// Facts that bring no finding on their own, packed.
+/// Packed facts that cause no finding on their own.
 #[pyclass(sequence, frozen, module = "pulsarscope_native")]
 #[derive(Default)]
 pub struct UndecidedFacts {
-    /// Of each fact its key, and what it is packed to.
+    /// Key and packed form of each fact.
     bytes: Vec<u8>,
     facts: Vec<Undecided>,
 }
@@ -48,7 +48,7 @@ impl UndecidedFacts {
 
 #[pymethods]
 impl UndecidedFacts {
-    /// Put the facts of several into the order of their positions.
+    /// Merge several sets of facts, in the order of their positions.
     #[staticmethod]
     fn merged(batches: Vec<PyRef<'_, UndecidedFacts>>) -> Self {
         let mut made = UndecidedFacts::default();
@@ -73,7 +73,7 @@ impl UndecidedFacts {
     }
 }
 
-/// Return a key that is in UTF-8, lone surrogates included.
+/// Return a key from UTF-8, including lone surrogates.
 pub fn text_of<'py>(py: Python<'py>, key: &[u8]) -> PyResult<Bound<'py, PyString>> {
     match std::str::from_utf8(key) {
         Ok(text) => Ok(PyString::new(py, text)),

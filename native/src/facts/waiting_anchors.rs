@@ -1,4 +1,4 @@
-//! Anchors that wait for those of other legs, as `dissect.contract.legs.WaitingAnchors` keeps them.
+//! Anchors that wait for those of other legs, as kept by `dissect.contract.legs.WaitingAnchors`.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::take;
@@ -8,14 +8,14 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::encoding::pack;
 
-/// Anchors with the same content. Very many are alone, and take no more room than that.
+/// Anchors with the same content. Very many have no equals, and take no more room than that.
 enum Equal {
     One(Py<PyAny>),
     Several(Box<Several>),
 }
 
 struct Several {
-    /// That of all of them.
+    /// Server of all of them, if it is the same.
     server: Option<Box<str>>,
     anchors: VecDeque<Py<PyAny>>,
 }
@@ -38,8 +38,8 @@ impl WaitingAnchors {
         WaitingAnchors::default()
     }
 
-    /// Let an anchor wait; return those with its content that have waited before, unless all have its server. `limits`: for how long one
-    /// waits at least, how many wait, and how many with the same content.
+    /// Add an anchor to those that wait; return earlier waiting ones with its content, unless all have its server. `limits`: minimum time
+    /// to wait, maximum number that wait, and maximum number with the same content.
     pub fn add<'py>(
         &mut self,
         py: Python<'py>,
@@ -67,7 +67,7 @@ impl WaitingAnchors {
         PyList::new(py, others).ok()
     }
 
-    /// Return the anchors that wait, the latest ones and those before, and since when and how many of the latest.
+    /// Return the waiting anchors, the latest ones and those before, when the latest began, and their number.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let of_table = |table: &Table| table.iter().map(|(key, equal)| equal.state(py, key)).collect::<Vec<_>>();
         (of_table(&self.recent), of_table(&self.older), self.began, self.count).into_pyobject(py)
@@ -75,7 +75,7 @@ impl WaitingAnchors {
 }
 
 impl Equal {
-    /// Return content, server of all, anchors, and whether one is alone.
+    /// Return content, common server, anchors, and whether there is a single one.
     fn state(&self, py: Python<'_>, key: &str) -> (String, Option<String>, Vec<Py<PyAny>>, bool) {
         match self {
             Equal::One(packed) => (key.to_owned(), None, vec![packed.clone_ref(py)], true),
@@ -96,7 +96,7 @@ impl Equal {
         }
     }
 
-    /// Add an anchor of a server, the oldest one of too many in its place; return how many more that are.
+    /// Add an anchor of a server, in place of the oldest one if there are too many; return the increase in number.
     fn add(&mut self, py: Python<'_>, packed: Py<PyAny>, server: &str, most: usize) -> usize {
         if let Equal::One(first) = self {
             let of_all = has_server(first.bind(py), server).then(|| server.into());
@@ -115,7 +115,7 @@ impl Equal {
     }
 }
 
-/// Return true for a packed anchor whose server, which is packed last, is this one.
+/// Return true for a packed anchor with this server, which is packed last.
 fn has_server(packed: &Bound<'_, PyAny>, server: &str) -> bool {
     let mut last = Vec::new();
     pack::text(server, &mut last);

@@ -1,4 +1,4 @@
-//! Frames whose payload nobody asks for, read from the pieces of a stream as they lie in their blocks: only the heads of frames are copied.
+//! Frames whose payload is not requested, read from the pieces of a stream in place: only the heads of frames are copied.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::schema::tables::Tables;
 
 /// Bytes at the beginning of a frame in which its command and metadata must end; a frame with longer ones is read as a whole.
 const HEAD_BYTES: usize = 2048;
-/// Bytes that are brought together for a checksum: what the processor computes at once, three stretches of 8 KiB side by side.
+/// Bytes that are joined for a checksum: the amount that the processor handles at once, three runs of 8 KiB in parallel.
 const STEP_BYTES: usize = 24 << 10;
-/// Size of the least frame.
+/// Size of the smallest frame.
 const FRAME_MIN_BYTES: usize = 8;
 
-/// Bytes in parts that lie one behind the other.
+/// Bytes in consecutive parts.
 struct Scattered<'a> {
     /// The parts, each with the position of its first byte.
     parts: Vec<(&'a [u8], usize)>,
     size: usize,
-    /// The part that is looked at first.
+    /// The part that is examined first.
     first: usize,
 }
 
@@ -43,14 +43,14 @@ impl<'a> Scattered<'a> {
         }
     }
 
-    /// Look at no part before the one with the byte at a position any more.
+    /// Skip the parts before the one with the byte at a position.
     fn seek(&mut self, position: usize) {
         while self.parts.get(self.first).is_some_and(|(part, begin)| begin + part.len() <= position) {
             self.first += 1;
         }
     }
 
-    /// Show the bytes between two positions, `stop` not included, part by part.
+    /// Pass the bytes from `start` up to `stop`, part by part.
     fn each(&self, start: usize, stop: usize, mut take: impl FnMut(&'a [u8])) {
         for (part, begin) in &self.parts[self.first..] {
             let (begin, end) = (*begin, begin + part.len());
@@ -63,7 +63,7 @@ impl<'a> Scattered<'a> {
         }
     }
 
-    /// Return the CRC-32C of the bytes between two positions; `step` has room for some.
+    /// Return the CRC-32C of the bytes between two positions; `step` is scratch memory.
     fn checksum(&self, start: usize, stop: usize, step: &mut Vec<u8>) -> u32 {
         let mut checksum = 0;
         step.clear();
@@ -98,15 +98,15 @@ impl<'a> Scattered<'a> {
     }
 }
 
-/// What is found beside the frames.
+/// Results besides the frames.
 #[derive(Default)]
 struct Found {
     heads: Vec<u8>,
-    /// Position up to which bytes are needed to go on; 0 where the next frame is whole.
+    /// Position up to which bytes are needed to continue; 0 if the next frame is whole.
     wake: usize,
 }
 
-/// Read frames until one that is not plain, not whole or too large.
+/// Read frames up to one that is not plain, not whole or too large.
 fn read(
     py: Python<'_>,
     tables: &Tables,
@@ -142,7 +142,8 @@ fn read(
     Ok(())
 }
 
-/// Arguments of `Frames.read_heads`: bytes that wait, with the pieces and ends of `dissect.StreamBuffer`, and the pieces that begin at an offset.
+/// Arguments of `Frames.read_heads`: waiting bytes, with the pieces and ends of `dissect.StreamBuffer`, and the pieces that begin at an
+/// offset.
 pub type Stream<'py> = (Bound<'py, PyBytes>, Bound<'py, PyAny>, Vec<i64>, i64, Bound<'py, Pieces>);
 
 /// See `Frames.read_heads`.
@@ -163,7 +164,7 @@ pub fn read_heads<'py>(
     let mut run = Run::new((0, packet, sub), (origin, base, floor, largest), Places::Joined(places.clone()));
     let reader = frames.reader.clone_ref(py);
     let mut found = Found::default();
-    // What raises is read again as a whole, and raises there.
+    // A frame that raises is read again as a whole, and raises there.
     let _ = caught(|| read(py, &reader.get().tables, &mut bytes, &mut run, &mut frames.entries, &mut found));
     frames.add_named_origin(PyBytes::new(py, &found.heads).unbind(), base, names)?;
     let rest = match run.position == bytes.size {

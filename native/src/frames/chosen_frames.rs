@@ -1,4 +1,4 @@
-//! Some frames of one connection in columns, as rules take them, and their rows.
+//! Some frames of one connection in columns, in the form that rules take, and their rows.
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use pyo3::types::{PyList, PyTuple};
 
 use crate::frames::{Entry, Frame, Frames};
 
-/// Frames of a batch by their places among these.
+/// Frames of a batch by their places in it.
 #[pyclass(frozen, subclass, module = "pulsarscope_native")]
 pub struct ChosenFrames {
     pub frames: Py<Frames>,
@@ -44,13 +44,13 @@ impl ChosenFrames {
         self.at.len()
     }
 
-    /// Position of the first frame among all rows at hand.
+    /// Position of the first frame among all current rows.
     #[getter]
     fn position(&self) -> u32 {
         self.at[0].1
     }
 
-    /// Return the rows, and their positions among all rows at hand.
+    /// Return the rows, and their positions among all current rows.
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Vec<u32>)> {
         let (rows, mut positions) = (PyList::empty(py), Vec::new());
         for place in 0..self.at.len() {
@@ -66,7 +66,7 @@ impl ChosenFrames {
         Ok((rows, positions))
     }
 
-    /// Return source, file, packet, sub, time and connection of the frame at a place, from the end on if it is negative.
+    /// Return source, file, packet, sub, time and connection of the frame at a place; negative places count from the end.
     fn where_of<'py>(&self, py: Python<'py>, place: isize) -> PyResult<Bound<'py, PyTuple>> {
         let place = if place < 0 { self.at.len().wrapping_add_signed(place) } else { place as usize };
         self.with(py, place, |frames, frame, _| {

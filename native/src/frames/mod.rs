@@ -21,11 +21,11 @@ use crate::schema::named::{Named, Sent};
 use crate::schema::reader::Reader;
 use crate::schema::tables::{Command, Parts, Range, Tables, Text};
 
-/// A frame: its name, its parts as ranges of a buffer from its start on, and what the session says of it.
+/// A frame: its name, its parts as ranges of a buffer from its start on, and what the session knows about it.
 #[derive(Clone)]
 pub struct Frame {
     origin: u32,
-    /// Position in the stream, from the base of the origin on, and where the bytes begin that are kept of the frame.
+    /// Position in the stream, from the base of the origin on, and the beginning of the bytes that are kept of the frame.
     start: u32,
     head: u32,
     size: u32,
@@ -37,7 +37,7 @@ pub struct Frame {
     pub named: Named,
 }
 
-/// A frame in columns, or rows of Python in its place: the row of another frame, and what stands behind it.
+/// A frame in columns, or Python rows in its place: the row of another frame, and the rows after it.
 #[allow(clippy::large_enum_variant)] // nearly all are frames
 pub enum Entry {
     Frame(Frame),
@@ -69,7 +69,7 @@ pub struct Asked {
     pub subscription: u32,
 }
 
-/// Bytes of frames, and the values that the rows of them share.
+/// Bytes of frames, and the values that their rows share.
 pub struct Origin {
     data: Py<PyBytes>,
     pub base: i64,
@@ -80,22 +80,22 @@ pub struct Origin {
     pub of_exchanges: OnceLock<(Padded, Padded)>,
 }
 
-/// Frames of one connection, or of several short ones: the columns that `dissect.contract.frames.FrameBatch` has as rows.
+/// Frames of one connection, or of several short ones: columns for the rows of `dissect.contract.frames.FrameBatch`.
 #[pyclass(module = "pulsarscope_native")]
 pub struct Frames {
     pub reader: Py<Reader>,
     pub origins: Vec<Origin>,
     pub entries: Vec<Entry>,
     pub texts: Vec<Text>,
-    /// Numbers of the texts by their addresses, which are those of no other object as long as the texts are here.
+    /// Numbers of the texts by their addresses, which no other object has as long as the texts are here.
     pub numbers: HashMap<usize, u32>,
     pub opened: OpenedMessages,
     pub asked: Vec<Asked>,
-    /// Rows of anchors, each with the place of the frame behind which it stands, in their order.
+    /// Rows of anchors in order, each with the place of the frame that it follows.
     pub anchors: Vec<(usize, Py<PyAny>)>,
 }
 
-/// Frames of a stream that are read one behind the other.
+/// Consecutive frames of a stream.
 pub struct Run<'py> {
     pub position: usize,
     pub packet: i64,
@@ -104,7 +104,7 @@ pub struct Run<'py> {
     base: i64,
     floor: i64,
     pub largest: usize,
-    /// Frames of any command in the tables are read, not only those of the data path.
+    /// Whether frames of any command in the tables are read, not only those of the data path.
     pub any: bool,
     places: Places<'py>,
     /// Index and place of the piece with the end of the latest frame.
@@ -112,8 +112,8 @@ pub struct Run<'py> {
 }
 
 impl<'py> Run<'py> {
-    /// `at`: position of the first frame, packet and sub of the latest name; `of`: origin, stream offset of the bytes, floor of moments, size
-    /// of the largest frame.
+    /// `at`: position of the first frame, packet and sub of the latest name; `of`: origin, stream offset of the bytes, floor of moments,
+    /// size of the largest frame.
     pub fn new(at: (usize, i64, u32), of: (u32, i64, i64, usize), places: Places<'py>) -> Self {
         let ((position, packet, sub), (origin, base, floor, largest)) = (at, of);
         let latest = (0, Place { end: i64::MIN, packet, time: 0, moment: 0 });
@@ -133,7 +133,7 @@ impl<'py> Run<'py> {
         Ok(())
     }
 
-    /// Take the next frame, of which bytes are kept at `head`.
+    /// Take the next frame, whose kept bytes begin at `head`.
     #[inline]
     pub fn take(&mut self, size: usize, head: usize, parts: Parts, entries: &mut Vec<Entry>) -> PyResult<()> {
         let stop = self.base + (self.position + size) as i64;
@@ -164,7 +164,7 @@ impl<'py> Run<'py> {
 }
 
 impl Frames {
-    /// Add bytes of frames with the values that their rows share; return the number of both.
+    /// Add bytes of frames with the values that their rows share; return the number of the origin.
     pub fn add_origin(&mut self, data: Py<PyBytes>, base: i64, file: i64, client: bool, names: [Py<PyAny>; 5]) -> u32 {
         self.origins.push(Origin { data, base, file, client, names, json: OnceLock::new(), of_exchanges: OnceLock::new() });
         self.origins.len() as u32 - 1
@@ -177,12 +177,12 @@ impl Frames {
         Ok(self.add_origin(data, base, file, client, names.map(Bound::unbind)))
     }
 
-    /// Return bytes of a frame, which are among those that are kept of it.
+    /// Return a range of the bytes that are kept of a frame.
     pub fn slice<'py>(&'py self, py: Python<'py>, frame: &Frame, range: Range) -> &'py [u8] {
         &self.bytes(py, frame)[range.0 as usize..range.1 as usize]
     }
 
-    /// Return the bytes from the beginning of a frame on.
+    /// Return the kept bytes from the beginning of a frame on.
     pub fn bytes<'py>(&'py self, py: Python<'py>, frame: &Frame) -> &'py [u8] {
         &self.origins[frame.origin as usize].data.as_bytes(py)[frame.head as usize..]
     }
@@ -196,13 +196,13 @@ impl Frames {
         tables.message(py, self.slice(py, frame, frame.parts.fields), self.command(tables, frame)?.plan)?.ok_or_else(changed)
     }
 
-    /// Return a frame as one that waits for its answer.
+    /// Return a frame in the form in which it waits for its answer.
     pub fn sent(&self, frame: &Frame) -> Sent {
         let sequence = frame.parts.numbers.sequence;
         Sent { file: self.file(frame), packet: frame.packet, sub: i64::from(frame.sub), time: frame.time, sequence }
     }
 
-    /// Return true for an ACK or FLOW of a client that says no more than usual.
+    /// Return true for an ACK or FLOW of a client with nothing but the usual fields.
     pub fn is_plain_answer(&self, frame: &Frame) -> bool {
         let numbers = &frame.parts.numbers;
         self.is_client(frame) && !numbers.ack_set && !numbers.has_request
@@ -217,7 +217,7 @@ impl Frames {
         &self.origins[frame.origin as usize].names
     }
 
-    /// Return what tells the connections of these frames apart: the address of the name, of which an origin may have a copy.
+    /// Return an identifier of the frame's connection: the address of its name, of which an origin may have a copy.
     pub fn connection(&self, frame: &Frame) -> usize {
         self.names(frame)[2].as_ptr() as usize
     }
@@ -279,7 +279,7 @@ impl Frames {
         reader.row.bind(py).call1(row)
     }
 
-    /// Return the row of a frame with what the session says of it.
+    /// Return the row of a frame with what the session knows about it.
     pub fn named_row<'py>(&self, py: Python<'py>, frame: &Frame) -> PyResult<Bound<'py, PyAny>> {
         let row = self.row(py, frame)?;
         let named = &frame.named;
@@ -332,13 +332,13 @@ impl Frames {
         Ok(Some(row))
     }
 
-    /// Take a request that the next frame answers; return its number.
+    /// Add a request that the next frame answers; return its number.
     pub fn ask(&mut self, asked: Asked) -> u32 {
         self.asked.push(asked);
         self.asked.len() as u32
     }
 
-    /// Return what a frame answers; of a receipt that has the names of its SEND.
+    /// Return the request that a frame answers; a receipt has the names of its SEND.
     pub fn asked_by(&self, frame: &Frame) -> Asked {
         let Named { asked, topic, producer, .. } = frame.named;
         match asked.checked_sub(1).and_then(|place| self.asked.get(place as usize)) {
@@ -386,7 +386,7 @@ impl Frame {
         &self.parts
     }
 
-    /// A row of an exchange comes with the frame.
+    /// Whether an exchange row comes with the frame.
     pub fn ends_exchange(&self) -> bool {
         self.named.request.is_some() && self.named.latency.is_some()
     }

@@ -1,4 +1,4 @@
-//! Places of frames in their streams, for who looks for the packets that carried them.
+//! Places of frames in their streams, for finding the packets that carried them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 
 use crate::frames::{Frame, Frames};
 
-/// Frames of one stream, each number as eight bytes of this machine's order.
+/// Frames of one stream, with each number as eight bytes in native order.
 pub struct FramePlaces {
     connection: Py<PyAny>,
     client: bool,
@@ -30,7 +30,7 @@ impl FramePlaces {
         FramePlaces { connection, client, ascending: true, latest: i64::MIN, starts, ends, files, names, commands, texts: BTreeMap::new() }
     }
 
-    /// Add a frame; `sub_bits`: of its name those of the place among the frames of its packet.
+    /// Add a frame; `sub_bits` is the number of bits of its name for the position among the frames of its packet.
     pub fn add(&mut self, py: Python<'_>, frames: &Frames, frame: &Frame, sub_bits: u32) -> PyResult<()> {
         let start = frames.offset(frame);
         self.ascending &= start > self.latest;
@@ -48,8 +48,8 @@ impl FramePlaces {
         Ok(())
     }
 
-    /// Return connection, whether the client sent them, whether they stand in the order of the stream, starts, ends, files, names, numbers
-    /// of commands as bytes, and the commands by these.
+    /// Return connection, whether the client sent them, whether they are in stream order; starts, ends, files, names and numbers of
+    /// commands as bytes; and the commands by these numbers.
     pub fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let bytes = |values: &[u8]| PyBytes::new(py, values);
         let commands = PyDict::new(py);

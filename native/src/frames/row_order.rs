@@ -1,4 +1,4 @@
-//! Rows of Python and frames in columns, in one order.
+//! Python rows and frames in columns, in one order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use crate::schema::tables::Tables;
 pub enum Of {
     Frame(u32, u32),
     Row(u32),
-    /// Messages behind a frame, by their number in the batch.
+    /// Messages after a frame, by their number in the batch.
     Messages(u32, u32),
 }
 
-/// Rows of Python and frames in columns, each with its order.
+/// Python rows and frames in columns, each with its order.
 #[pyclass(module = "pulsarscope_native")]
 #[derive(Default)]
 pub struct OrderedRows {
     pub batches: Vec<Py<Frames>>,
     pub rows: Vec<Py<PyAny>>,
     pub order: Vec<(i64, Of)>,
-    /// Names of connections, and the numbers of those of batches and rows.
+    /// Names of connections, and the connection numbers of batches and rows.
     pub names: Names,
     pub of_batches: Vec<u32>,
-    /// The same of each frame of a batch of several connections.
+    /// Connection number of each frame of a batch of several connections.
     pub of_frames: HashMap<u32, Arc<Vec<u32>>>,
     pub of_rows: Vec<u32>,
-    /// Receipts stand for rows of exchanges, too.
+    /// Whether receipts also stand for exchange rows.
     pub exchanges: bool,
 }
 
@@ -71,7 +71,7 @@ impl OrderedRows {
         }
     }
 
-    /// Return some of the rows; of those of Python the ones that are `kept`.
+    /// Return some of the rows; of the Python rows, only those that are `kept`.
     pub fn part(&self, py: Python<'_>, order: &[(i64, Of)], exchanges: bool, kept: impl Fn(&Py<PyAny>) -> bool) -> OrderedRows {
         let batches = self.batches.iter().map(|batch| batch.clone_ref(py)).collect();
         let (names, of_batches) = (self.names.clone(), self.of_batches.clone());
@@ -81,7 +81,7 @@ impl OrderedRows {
         part
     }
 
-    /// Append some of the rows to a part with the same batches, as `part` does.
+    /// Append some of the rows to a part with the same batches, like `part`.
     pub fn append_to(&self, py: Python<'_>, part: &mut OrderedRows, order: &[(i64, Of)], kept: impl Fn(&Py<PyAny>) -> bool) {
         for (at, of) in order {
             match of {
@@ -108,7 +108,7 @@ impl OrderedRows {
         number
     }
 
-    /// Return the places behind which there are so many rows more, messages counted, and the last one.
+    /// Return the places after which another `size` rows, including messages, are complete, and the last place.
     pub fn stops(&self, batches: &[PyRef<'_, Frames>], size: usize) -> Vec<usize> {
         let (mut stops, mut rows) = (Vec::new(), 0);
         for (place, (_, of)) in self.order.iter().enumerate() {
@@ -124,7 +124,7 @@ impl OrderedRows {
         stops
     }
 
-    /// Return the rows at some places, in this order; without `frames`, none of frames in columns, but of the exchanges that they end.
+    /// Return the rows at some places, in this order; without `frames`, frames in columns are omitted, but not the exchanges that they end.
     pub fn rows_of<'py>(&self, py: Python<'py>, places: &[(i64, Of)], frames: bool) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
         for (_, of) in places {
@@ -166,7 +166,8 @@ impl OrderedRows {
         }
     }
 
-    /// Append lines of frames in columns from a place on; return the place of the first row that `append` leaves to Python, or that is none.
+    /// Append lines of frames in columns from a place on; return the place of the first row that `append` leaves to Python, or that is not
+    /// such a frame.
     pub fn append_frames(
         &self,
         py: Python<'_>,

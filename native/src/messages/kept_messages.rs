@@ -1,4 +1,4 @@
-//! What is kept of messages, those of a batch and those that are no parts of one.
+//! Kept data of messages, both of batches and of single ones.
 
 use crate::encoding::wire::Range;
 use crate::schema::named::Sent;
@@ -6,27 +6,27 @@ use crate::schema::named::Sent;
 #[derive(Default)]
 pub struct Message {
     pub key: Option<Range>,
-    /// Of the pairs of the batch.
+    /// Range of the pairs of the batch.
     pub properties: Range,
     pub size: u32,
     pub sequence_id: Option<i64>,
     pub event_time: Option<i64>,
     pub key_is_bytes: Option<bool>,
     pub null_value: Option<bool>,
-    /// In the form that is asked for.
+    /// Payload in the requested form.
     pub payload: Option<Range>,
 }
 
-/// What is kept of the messages of a batch; ranges are those of texts in `metadata`.
+/// Kept data of the messages of a batch; ranges are those of texts in `metadata`.
 #[derive(Default)]
 pub struct Batch {
-    /// The metadata of all messages, each with the text of its payload, and bytes that make room for a copy of a fixed size.
+    /// The metadata of all messages, each with the text of its payload, followed by padding for a copy of a fixed size.
     pub metadata: Vec<u8>,
     pub pairs: Vec<(Range, Range)>,
     pub messages: Vec<Message>,
     pub digests: Vec<[u8; 32]>,
     pub plain_names: Vec<String>,
-    /// More of messages that are no parts of a batch.
+    /// Further values of messages that are not parts of a batch.
     pub singles: Vec<Single>,
 }
 
@@ -43,7 +43,7 @@ impl Batch {
         (start, self.metadata.len() as u32)
     }
 
-    /// Forget the last message.
+    /// Remove the last message.
     pub fn drop_last(&mut self) {
         if let Some(message) = self.messages.pop() {
             self.pairs.truncate(message.properties.0 as usize);
@@ -55,13 +55,13 @@ impl Batch {
         &self.metadata[range.0 as usize..range.1 as usize]
     }
 
-    /// Return a text, which was looked at when the batch was read.
+    /// Return a text, which was checked when the batch was read.
     pub fn text(&self, range: Range) -> &str {
         std::str::from_utf8(self.bytes(range)).unwrap_or_default()
     }
 }
 
-/// What a message that is no part of a batch has for itself beside what others have.
+/// Values of a message that is not part of a batch, in addition to those that all messages have.
 #[derive(Clone, Default)]
 pub struct Single {
     pub packet: i64,
@@ -107,7 +107,8 @@ impl Own {
     }
 }
 
-/// What all messages of a run share: direction, topic and subscription; file, producer or consumer, partition, redelivery count, day.
+/// Values that all messages of a run share: direction, topic and subscription; file, producer or consumer, partition, redelivery count,
+/// day.
 pub type Shared = (Names, (i64, i64, Option<i64>, Option<i64>, i64));
 
 /// Direction, and the numbers of topic and subscription.
@@ -117,12 +118,12 @@ pub struct Run {
     pub shared: Shared,
     /// Frame of the first message.
     pub first: Sent,
-    /// Its number among the entries that are opened beside frames.
+    /// Its number among the entries that are opened in addition to frames.
     pub number: usize,
     pub batch: Batch,
 }
 
-/// Messages without a batch, in a call of `Frames.open`.
+/// Messages without a batch, in one call of `Frames.open`.
 #[derive(Default)]
 pub struct Singles {
     pub run: Option<Run>,

@@ -1,4 +1,4 @@
-//! Rows with what messages share, as objects of Python.
+//! Rows with the values that messages share, as Python objects.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -13,10 +13,10 @@ use crate::schema::tables::Tables;
 pub const PRODUCE: &str = "produce";
 pub const DELIVER: &str = "deliver";
 
-/// Ledger, entry and partition of a message id; None for what it does not say.
+/// Ledger, entry and partition of a message id; None for missing ones.
 pub type Place = (Option<i64>, Option<i64>, Option<i64>);
 
-/// Values of a row of messages beside those of the frame and the session.
+/// Values of a message row in addition to those of the frame and the session.
 #[derive(Default)]
 pub struct RowValues<'py> {
     pub producer: Option<Bound<'py, PyAny>>,
@@ -30,8 +30,8 @@ pub struct RowValues<'py> {
     pub codec: Option<Bound<'py, PyAny>>,
 }
 
-/// Return the row with what messages share. `of`: source, file, connection, protocol and direction; `frame`: that of the first message;
-/// `names`: direction, topic, subscription, number of the producer or consumer.
+/// Return the row with the values that messages share. `of`: source, file, connection, protocol and direction; `frame`: that of the first
+/// message; `names`: direction, topic, subscription, number of the producer or consumer.
 pub fn row<'py>(
     py: Python<'py>,
     row_type: &Bound<'py, PyAny>,

@@ -26,15 +26,15 @@ use crate::messages::recent_batches::RecentBatches;
 use crate::schema::tables::Range;
 
 const MILLISECOND: i64 = 1_000_000;
-/// Names of properties that are remembered, and the longest of them.
+/// Number of property names that are remembered, and the longest of them.
 const NAMES_MAX: usize = 1024;
 const NAME_MAX_BYTES: usize = 64;
-/// Properties of a message, at most: of more the reference knows which are the same.
+/// Maximum number of properties of a message: for more, only the reference knows which are the same.
 const PROPERTIES_MAX: usize = 32;
-/// Room for the metadata of a batch that is made at once, and the least bytes that a message has in it.
+/// Room that is allocated at once for the metadata of a batch, and the minimum bytes of a message in it.
 const METADATA_ROOM_BYTES: usize = 4096;
 const MESSAGE_MIN_BYTES: usize = 6;
-/// Names of a batch that are known to be plain without a look into the table.
+/// Number of names of a batch that are known to be plain without a lookup in the table.
 const BATCH_NAMES_MAX: usize = 8;
 
 /// Tags of SingleMessageMetadata, in the order of their numbers, and of KeyValue.
@@ -49,30 +49,31 @@ const NULL_KEY: u64 = 80;
 const KEY: u64 = 10;
 const VALUE: u64 = 18;
 
-/// Reader of batches. It holds which names of properties are plain: not those of credentials, nor of what else Python looks for.
+/// Reader of batches. It knows which names of properties are plain: not those of credentials, nor others that Python looks for.
 #[pyclass(frozen, module = "pulsarscope_native")]
 pub struct BatchReader {
     is_plain: Py<PyAny>,
     properties: bool,
     pub digests: bool,
-    /// That of payloads, if they are asked for.
+    /// Form of payloads, if they are requested.
     pub form: Option<PayloadForm>,
     pub bounds: Bounds,
     names: Mutex<HashMap<String, bool>>,
     recent: Mutex<RecentBatches>,
 }
 
-/// Messages and bytes of a batch, at most, that is opened without Python, and of the payload of a message, if payloads are asked for.
+/// Maximum number of messages and bytes of a batch that is opened without Python, and of the payload of a message, if payloads are
+/// requested.
 pub type Bounds = (i64, i64);
 
-/// A batch that is opened: its columns, its size, and the sum of the sizes of its payloads.
+/// An opened batch: its columns, its size, and the sum of the sizes of its payloads.
 pub struct Opened<'py> {
     pub columns: Bound<'py, PyDict>,
     pub payloads: i64,
     pub size: i64,
 }
 
-/// Return from a function with None where there is none: what is read is for Python.
+/// Unwrap a value, or return None: the data are left to Python.
 macro_rules! plain {
     ($value:expr) => {
         match $value {
@@ -92,7 +93,7 @@ fn range(text: &str, end: usize) -> Range {
 }
 
 impl BatchReader {
-    /// Read so many messages. None of what is left to the reference: other fields, another order, bytes too few or too many.
+    /// Read `count` messages. None for what is left to the reference: other fields, another order, too few or too many bytes.
     fn batch(&self, py: Python<'_>, data: &[u8], count: usize, sequence_id: Option<i64>) -> PyResult<Option<Batch>> {
         let room = if self.form.is_some() { data.len() } else { data.len().min(METADATA_ROOM_BYTES) };
         let mut batch = Batch { metadata: Vec::with_capacity(room), ..Batch::default() };
@@ -212,8 +213,8 @@ impl BatchReader {
 
 #[pymethods]
 impl BatchReader {
-    /// `is_plain`: tells whether the name of a property is; `properties`, `digests`: whether they are asked for; `form`: that of payloads, if
-    /// they are; `bounds`: see `Bounds`.
+    /// `is_plain`: tells whether the name of a property is plain; `properties`, `digests`: whether they are requested; `form`: form of
+    /// payloads, if they are requested; `bounds`: see `Bounds`.
     #[new]
     fn new(is_plain: Py<PyAny>, properties: bool, digests: bool, form: Option<&str>, bounds: Bounds) -> PyResult<Self> {
         let unknown = |name| PyValueError::new_err(format!("unknown form of payloads: {name}"));
@@ -221,7 +222,7 @@ impl BatchReader {
         Ok(BatchReader { is_plain, properties, digests, form, bounds, names: Mutex::default(), recent: Mutex::default() })
     }
 
-    /// Return the columns of the messages of a batch by the names of `MessageRow`; None where one of them is not plain.
+    /// Return the columns of the messages of a batch by the names of `MessageRow`; None if one of them is not plain.
     fn read<'py>(&self, data: &Bound<'py, PyBytes>, count: usize, sequence_id: Option<i64>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let py = data.py();
         caught(|| {
@@ -245,8 +246,8 @@ impl BatchReader {
         columns_of(py, batch, kinds)
     }
 
-    /// Open the batch of a payload that is not compressed (`codec` is None), or by LZ4 to a size that is known. `payload`: the checksum of
-    /// its frame, and its bytes; `room`: bytes to write to, which are kept. None of what is for Python.
+    /// Open the batch of a payload that is not compressed (`codec` is None), or compressed by LZ4 with a known size. `payload`: checksum of
+    /// the frame, and payload bytes; `room`: scratch memory that is kept. None for what is left to Python.
     pub fn open<'py>(
         &self,
         py: Python<'py>,
@@ -291,7 +292,7 @@ pub fn sha256_hex(data: &[u8]) -> String {
     String::from_utf8(digits).unwrap_or_default()
 }
 
-/// Return a payload that is not compressed (`size` is None), or by LZ4 to a size that is known; None if it is not of this size.
+/// Return a payload that is not compressed (`size` is None), or compressed by LZ4 with a known size; None if it does not have this size.
 fn decompressed<'a>(payload: &'a [u8], size: Option<usize>, room: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     let Some(size) = size else { return Some(payload) };
     if room.len() < size {
@@ -317,14 +318,14 @@ pub enum Kind {
     Own(Own),
 }
 
-/// A value as a cell of a column: a number, a flag, or a text that was appended if it is there.
+/// A value as a cell of a column: a number, a flag, or whether there is a text, which was appended.
 pub enum Cell {
     Number(Option<i64>),
     Flag(Option<bool>),
     Text(bool),
 }
 
-/// Return those of the given columns that are there, and behind them those that few messages have.
+/// Return those of the given columns that have values, followed by those that few messages have.
 pub fn columns_of<'py>(
     py: Python<'py>,
     batch: &Arc<Batch>,
@@ -343,7 +344,7 @@ pub fn columns_of<'py>(
     Ok(columns)
 }
 
-/// A column of the messages of a batch: a sequence of values, each made when it is asked for.
+/// A column of the messages of a batch: a sequence of values, each made on access.
 #[pyclass(sequence, frozen, module = "pulsarscope_native")]
 pub struct MessageColumn {
     pub batch: Arc<Batch>,
@@ -390,7 +391,7 @@ impl MessageColumn {
         self.batch.messages.len()
     }
 
-    /// Return a value; a text, which properties are, too, is appended.
+    /// Return a value; a text is appended, as are properties.
     pub fn cell(&self, index: usize, out: &mut Vec<u8>) -> Cell {
         let Some(message) = self.batch.messages.get(index) else { return Cell::Text(false) };
         let put_text = |text: Option<Range>, out: &mut Vec<u8>| {
@@ -418,7 +419,7 @@ impl MessageColumn {
         &self.batch.pairs[message.properties.0 as usize..message.properties.1 as usize]
     }
 
-    /// Append a value as JSON and return true; false of one that is absent.
+    /// Append a value as JSON and return true; false if it is absent.
     pub fn write(&self, index: usize, times: &mut Times, out: &mut Vec<u8>) -> bool {
         let Some(message) = self.batch.messages.get(index) else { return false };
         let put_text = |text: Option<Range>, out: &mut Vec<u8>| text.map(|text| json::string_in(&self.batch.metadata, text, out)).is_some();
@@ -475,7 +476,7 @@ impl MessageColumn {
         self.list(py)?.try_iter()
     }
 
-    /// The list that Python goes on with.
+    /// Pickle as the list that Python continues with.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Bound<'py, PyList>,))> {
         Ok((py.get_type::<PyList>(), (self.list(py)?,)))
     }

@@ -1,4 +1,4 @@
-//! Messages that were opened beside frames in columns: which stand behind which frame.
+//! Messages that were opened in addition to frames in columns, with the frames that they follow.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -6,13 +6,13 @@ use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::messages::MessageColumn;
 
-/// An entry whose messages share a row; without columns of their own the row is that of its one message.
+/// An entry whose messages share a row; without columns, the row is that of its only message.
 pub struct OpenedEntry {
     pub shared: Py<PyAny>,
     pub columns: Option<Py<PyDict>>,
 }
 
-/// Messages of an entry, from one up to another, behind the frame at a place.
+/// Range of the messages of an entry that follow the frame at a place.
 #[derive(Clone, Copy)]
 pub struct Behind {
     pub place: u32,
@@ -29,14 +29,14 @@ impl Behind {
 
 #[derive(Default)]
 pub struct OpenedMessages {
-    /// None for one that is not complete.
+    /// Entries; None for one that is not complete.
     pub entries: Vec<Option<OpenedEntry>>,
-    /// In the order in which the frames became readable.
+    /// Messages in the order in which the frames became readable.
     pub behind: Vec<Behind>,
 }
 
 impl OpenedMessages {
-    /// Take entries of Python, all of whose messages stand behind the frame at a place. The list is empty then.
+    /// Take entries of Python, all of whose messages follow the frame at a place, and leave the list empty.
     pub fn take(&mut self, entries: &Bound<'_, PyList>, place: usize) -> PyResult<()> {
         let py = entries.py();
         for entry in entries {
@@ -55,7 +55,7 @@ impl OpenedMessages {
         Ok(())
     }
 
-    /// Append those of the frames that follow.
+    /// Append the messages of the frames that follow.
     pub fn append(&mut self, other: OpenedMessages) {
         let first = self.entries.len() as u32;
         self.entries.extend(other.entries);

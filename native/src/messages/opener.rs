@@ -1,12 +1,11 @@
-//! What opens the payloads of a connection.
+//! The opener of payloads of a connection.
 
 use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::messages::BatchReader;
 
-/// What opens payloads: the opener of Python, and a reader of batches where that may be used, with the bytes that each byte of a compressed
-/// payload may give.
+/// Opener of payloads: that of Python, and a reader of batches if it may be used, with the maximum output per byte of a compressed payload.
 #[derive(Clone)]
 pub struct Opener<'py> {
     pub python: Bound<'py, PyAny>,

@@ -1,4 +1,4 @@
-//! Batches that were opened a short time ago: a broker delivers the very bytes that it stored, to each subscription.
+//! Batches that were opened recently: a broker delivers exactly the bytes that it stored, to each subscription.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::messages::kept_messages::{Batch, Message};
 use crate::schema::tables::Range;
 
-/// Memory of those that are kept: as much as is sent before consumers that keep up have it. Twice as much saves nothing more.
+/// Memory of the kept batches: as much as is sent before consumers that keep up have it. Twice as much saves nothing more.
 const KEPT_MAX_BYTES: usize = 2 << 20;
-/// Memory of the largest one that is kept.
+/// Memory of the largest batch that is kept.
 const BATCH_MAX_BYTES: usize = 1 << 20;
 
-/// What decides, beside the payload, how a batch opens: whether it is compressed, and to which size; messages, and the sequence id of the
+/// What determines, besides the payload, how a batch opens: the decompressed size if compressed, messages, and the sequence id of the
 /// entry.
 pub type Form = (Option<i64>, i64, Option<i64>);
 
@@ -22,7 +22,7 @@ struct Recent {
     bytes: usize,
 }
 
-/// Batches by the checksums of their frames, which only say where to look: the payloads are compared.
+/// Batches by the checksums of their frames, which only serve as an index: the payloads are compared.
 #[derive(Default)]
 pub struct RecentBatches {
     by_checksum: HashMap<u32, Recent>,

@@ -1,4 +1,4 @@
-//! Columns of a table as buffers of Arrow, without an object for each value.
+//! Columns of a table as Arrow buffers, without an object for each value.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use pyo3::types::{PyBool, PyBytes, PyString};
 
 use crate::messages::{Cell, MessageColumn};
 
-/// What the values of a column are.
+/// The kind of the values of a column.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Number,
@@ -16,26 +16,27 @@ enum Kind {
     Texts,
 }
 
-/// The values of a column so far, as Arrow lays them out.
+/// The values of a column so far, in the layout of Arrow.
 pub struct ArrowColumn {
     kind: Kind,
-    /// Which values are there, once one is absent.
+    /// Which values are present, once one is absent.
     valid: Bits,
     count: usize,
     absent: usize,
-    /// Absent values before the first that is there: of most columns all are, and only these are laid out.
+    /// Number of absent values before the first present one: in most columns all are absent, and only others are laid out.
     leading: usize,
-    /// Rows for which room is made at once.
+    /// Rows for which room is allocated at once.
     room: usize,
-    /// Start of texts, or of lists of these, and their ends.
+    /// Start of texts, or of lists of texts, and their ends.
     ends: Vec<u8>,
-    /// Numbers, or texts one behind the other.
+    /// Numbers, or consecutive texts.
     pub bytes: Vec<u8>,
     flags: Bits,
     items: Option<Box<ArrowColumn>>,
 }
 
-/// Number of absent values, the buffers of `pyarrow.Array.from_buffers`, none where all values are absent, and the same of the items of lists, with their number.
+/// Number of absent values; the buffers of `pyarrow.Array.from_buffers`, none if all values are absent; and the same for the items of
+/// lists, with their number.
 pub type Buffers<'py> = (usize, Vec<Option<Bound<'py, PyBytes>>>, Option<(usize, usize, Vec<Option<Bound<'py, PyBytes>>>)>);
 
 /// Bits, the least significant of a byte first.
@@ -56,12 +57,12 @@ impl Bits {
         self.count += 1;
     }
 
-    /// Bits of which none is set, so many of them.
+    /// `count` bits, none of which is set.
     fn clear(count: usize) -> Self {
         Bits { bytes: vec![0; count.div_ceil(8)], count }
     }
 
-    /// Bits that are all set, so many of them.
+    /// `count` bits, all of which are set.
     fn set(count: usize) -> Self {
         let mut bytes = vec![0xff; count / 8];
         if count % 8 > 0 {
@@ -72,7 +73,7 @@ impl Bits {
 }
 
 impl ArrowColumn {
-    /// `name`: of the type, as the column table of Python has it; `room`: rows for which room is made at once.
+    /// `name`: name of the type in Python's column table; `room`: rows for which room is allocated at once.
     pub fn new(name: &str, room: usize) -> PyResult<Self> {
         let kind = match name {
             "int64" | "time" => Kind::Number,
@@ -98,7 +99,7 @@ impl ArrowColumn {
         }
     }
 
-    /// Prepare for the next value; return true if it is one more that is absent before all others.
+    /// Prepare for the next value; return true if it is absent, like all before it.
     #[inline]
     fn leads(&mut self, there: bool) -> bool {
         if self.leading < self.count {
@@ -114,7 +115,7 @@ impl ArrowColumn {
         true
     }
 
-    /// Lay out the values before the first one that is there.
+    /// Lay out the values before the first present one.
     #[cold]
     fn lay_out(&mut self) {
         let (count, room) = (self.count, self.room.max(self.count + 1));
@@ -156,7 +157,7 @@ impl ArrowColumn {
         self.end_text(value.is_some())
     }
 
-    /// End a text whose bytes were appended, or one that is absent.
+    /// End a text whose bytes were appended, or an absent one.
     #[inline]
     pub fn end_text(&mut self, there: bool) -> PyResult<()> {
         if self.leads(there) {
@@ -206,7 +207,7 @@ impl ArrowColumn {
         Ok(())
     }
 
-    /// Append a value of Python.
+    /// Append a Python value.
     pub fn object(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         if value.is_none() {
             return self.nothing();
@@ -236,7 +237,7 @@ impl ArrowColumn {
         Ok(())
     }
 
-    /// Return the buffers; none where all values are absent.
+    /// Return the buffers; none if all values are absent.
     pub fn buffers<'py>(&self, py: Python<'py>) -> Buffers<'py> {
         let items = self.items.as_ref().map(|items| (items.count, items.absent, items.own(py)));
         (self.absent, self.own(py), items)

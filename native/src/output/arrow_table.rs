@@ -14,10 +14,10 @@ use crate::output::arrow_columns::{ArrowColumn, Buffers};
 use crate::output::frame_cells::{EXCHANGE_COLUMNS, FRAME_COLUMNS};
 use crate::output::message_cells::EntryCells;
 
-/// Rows of a table, at most, for which room is made at once.
+/// Maximum number of rows of a table for which room is allocated at once.
 const ROOM_MAX: usize = 4096;
 
-/// What of the frames in columns belongs to a table.
+/// The part of the frames in columns that belongs to a table.
 #[derive(Clone, Copy, PartialEq)]
 enum OfFrames {
     Frames,
@@ -26,19 +26,19 @@ enum OfFrames {
     Nothing,
 }
 
-/// A table that is made: its columns by names and types.
+/// A table in the making: its columns by names and types.
 pub struct Table<'py> {
     kind: String,
     of_frames: OfFrames,
     names: Vec<(Bound<'py, PyString>, String)>,
     columns: Vec<ArrowColumn>,
     count: usize,
-    /// Cells of rows of Python, by column, and how many of them were taken.
+    /// Cells of Python rows, by column, and the number of cells taken.
     cells: Vec<Bound<'py, PyList>>,
     taken: usize,
-    /// Returns the texts of values of JSON.
+    /// Returns the texts of JSON values.
     json: Bound<'py, PyAny>,
-    /// Type of what stands for the messages of an entry.
+    /// Type that stands for the messages of an entry.
     entries: Bound<'py, PyType>,
     /// Types of rows, and whether they are of this kind.
     types: Vec<(Bound<'py, PyType>, bool)>,
@@ -64,7 +64,7 @@ impl<'py> Table<'py> {
         Ok(Table { kind, of_frames, names, columns, count: 0, cells, taken: 0, json, entries, types: Vec::new() })
     }
 
-    /// Append the rows of this kind among others.
+    /// Append those of the rows that are of this kind.
     pub fn append(&mut self, py: Python<'py>, rows: &OrderedRows) -> PyResult<()> {
         let batches = rows.borrowed(py)?;
         if matches!(self.of_frames, OfFrames::Frames | OfFrames::Exchanges) && !batches.is_empty() {
@@ -119,7 +119,7 @@ impl<'py> Table<'py> {
         Err(PyValueError::new_err(format!("a {} has other columns", self.kind)))
     }
 
-    /// Append a row of Python, or the messages of an entry, if they are of this kind.
+    /// Append a Python row, or the messages of an entry, if they are of this kind.
     fn row(&mut self, row: &Bound<'py, PyAny>) -> PyResult<()> {
         let made = row.get_type();
         let is_ours = match self.types.iter().find(|(known, _)| known.is(&made)) {
@@ -157,7 +157,7 @@ impl<'py> Table<'py> {
         Ok(())
     }
 
-    /// Append the rows of Python behind all others, and return the number of rows, and the buffers of the columns.
+    /// Append the Python rows after all others, and return the number of rows, and the buffers of the columns.
     pub fn finish(mut self, py: Python<'py>) -> PyResult<(usize, Vec<Buffers<'py>>)> {
         while self.cells.first().is_some_and(|cells| self.taken < cells.len()) {
             self.next_cells()?;

@@ -1,4 +1,4 @@
-//! Lines of CSV with all columns, as `output.export.csv` writes them.
+//! Lines of CSV with all columns, as written by `output.export.csv`.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use crate::encoding::json::{self, Times};
 use crate::frames::{Frame, Frames};
 use crate::schema::tables::Range;
 
-/// Texts whose cells are kept.
+/// Texts whose cells are cached.
 const CELLS_MAX: usize = 4096;
 
-/// A writer of frames; `cell`: makes a cell of a text, or of none.
+/// A writer of frames; `cell` makes a cell of a text, or of None.
 pub struct CsvLines<'a, 'py> {
     cell: &'a Bound<'py, PyAny>,
     cells: HashMap<String, Vec<u8>>,
-    /// By batch and origin: source, connection, dissector and direction.
+    /// Source, connection, dissector and direction by batch and origin.
     names: HashMap<(u32, u32), [Vec<u8>; 4]>,
     times: Times,
     text: Vec<u8>,
@@ -123,7 +123,7 @@ impl<'a, 'py> CsvLines<'a, 'py> {
         Ok(())
     }
 
-    /// Append the JSON of a message, in quotes where it has any.
+    /// Append the JSON of a message, in quotes if it contains quotes.
     fn message(&mut self, frames: &Frames, frame: &Frame, range: Option<Range>, plan: usize) -> PyResult<()> {
         self.out.push(b',');
         let Some(range) = range else { return Ok(()) };

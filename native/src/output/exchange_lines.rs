@@ -9,7 +9,7 @@ use crate::output::frame_lines::{key, name};
 use crate::schema::tables::Tables;
 
 impl Frames {
-    /// Append the line of the exchange that a frame ends, as the encoder of Python writes the row of `exchange`; nothing for other frames.
+    /// Append the line of the exchange that a frame ends, as the Python encoder writes the row of `exchange`; nothing for other frames.
     pub fn write_exchange(&self, py: Python<'_>, tables: &Tables, frame: &Frame, times: &mut Times, out: &mut Vec<u8>) -> PyResult<()> {
         let named = &frame.named;
         let (Some((file, packet, sub)), Some(latency)) = (named.request, named.latency) else { return Ok(()) };
@@ -60,7 +60,7 @@ impl Origin {
             name(py, "connection", connection, &mut middle)?;
             name(py, "dissector", protocol, &mut middle)?;
             key("request", &mut middle);
-            // The first of two threads has set the same.
+            // Another thread may have set the same.
             let _ = self.of_exchanges.set((Padded::of(&head), Padded::of(&middle)));
         }
         self.of_exchanges.get().ok_or_else(changed)

@@ -8,7 +8,7 @@ use crate::frames::{changed, Frame, Frames, Origin};
 use crate::schema::tables::{Range, Tables};
 
 impl Frames {
-    /// Append the line of a frame to NDJSON, as the encoder of Python writes it.
+    /// Append the line of a frame to NDJSON, as written by the Python encoder.
     pub fn write_line(&self, py: Python<'_>, tables: &Tables, frame: &Frame, times: &mut Times, out: &mut Vec<u8>) -> PyResult<()> {
         let origin = &self.origins[frame.origin() as usize];
         let (head, middle) = origin.json(py)?;

@@ -1,4 +1,4 @@
-//! Summaries of frames, as `protocols/pulsar/text/summary.py` has them: those without escapes.
+//! Summaries of frames, as made by `protocols/pulsar/text/summary.py`: those without escapes.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use crate::output::line_parts::{push_thousands, GAP};
 use crate::output::summaries::Summaries;
 use crate::schema::tables::{CommandKind, Role, Tables, Value};
 
-/// Longest name that is not cut, characters.
+/// Longest name that is not truncated, characters.
 const NAME_MAX: usize = 256;
 const LATEST: i64 = i64::MAX;
 
@@ -18,20 +18,20 @@ const LATEST: i64 = i64::MAX;
 pub struct FrameSummaries<'py> {
     py: Python<'py>,
     short_topic: Bound<'py, PyAny>,
-    /// Makes the summary of a row, and those that it has made.
+    /// Function that makes the summary of a row, and the summaries made so far.
     pub summary: Bound<'py, PyAny>,
     made: PyRefMut<'py, Summaries>,
-    /// Names with the gap behind them, by batch and number: of topics, and of subscriptions with the word before them.
+    /// Names followed by a gap, by batch and number: of topics, and of subscriptions preceded by a word.
     names: HashMap<(usize, u32, bool), Option<String>>,
 }
 
 impl<'py> FrameSummaries<'py> {
-    /// `short_topic`: shortens the name of a topic; `summary`: makes the summary of a row; `made`: those that it has made.
+    /// `short_topic`: shortens the name of a topic; `summary`: makes the summary of a row; `made`: the summaries made so far.
     pub fn new(py: Python<'py>, short_topic: Bound<'py, PyAny>, summary: Bound<'py, PyAny>, made: PyRefMut<'py, Summaries>) -> Self {
         FrameSummaries { py, short_topic, summary, made, names: HashMap::new() }
     }
 
-    /// Append the summary of a frame; return false if Python must write it, with nothing or a part of it appended.
+    /// Append the summary of a frame; return false if Python must write it, possibly with a part appended.
     pub fn write(&mut self, batch: usize, frames: &Frames, tables: &Tables, frame: &Frame, out: &mut String) -> PyResult<bool> {
         let command = frames.command(tables, frame)?;
         if command.kind == CommandKind::Other {
@@ -106,7 +106,7 @@ impl<'py> FrameSummaries<'py> {
         Ok(out.as_bytes()[start..].iter().all(|byte| (b' '..=b'~').contains(byte)))
     }
 
-    /// Append the name with a number, "" for none, as that of a topic or of a subscription; return false if it is too long.
+    /// Append the name of a number as a topic or a subscription, nothing if there is none; return false if it is too long.
     fn name(&mut self, batch: usize, frames: &Frames, number: u32, topic: bool, out: &mut String) -> PyResult<bool> {
         let Some(text) = number.checked_sub(1).and_then(|place| frames.texts.get(place as usize)) else { return Ok(true) };
         if !self.names.contains_key(&(batch, number, topic)) {
@@ -129,7 +129,7 @@ impl<'py> FrameSummaries<'py> {
 /// Ledger, entry and index in the batch of a message id.
 type MessageId = (i64, i64, i64);
 
-/// Fields that the summary of a command shows, beside those in `Numbers`.
+/// Fields that the summary of a command shows, in addition to those in `Numbers`.
 #[derive(Default)]
 struct SummaryFields {
     highest: Option<i64>,
@@ -143,7 +143,7 @@ struct SummaryFields {
 }
 
 impl SummaryFields {
-    /// Return None for what only Python has words for.
+    /// Return None for what only Python can put into words.
     fn of(tables: &Tables, data: &[u8], plan: usize) -> Option<Self> {
         let mut fields = SummaryFields::default();
         let mut plain = true;
@@ -167,7 +167,7 @@ impl SummaryFields {
     }
 }
 
-/// Return a message id that has ledger and entry.
+/// Return a message id with ledger and entry.
 fn message_id(tables: &Tables, data: &[u8], plan: usize) -> Option<MessageId> {
     let (mut ledger, mut entry, mut index) = (None, None, -1);
     tables.visit(data, plan, |role, value| match (role, value) {
@@ -179,7 +179,7 @@ fn message_id(tables: &Tables, data: &[u8], plan: usize) -> Option<MessageId> {
     Some((ledger?, entry?, index))
 }
 
-/// Append a message id, as `formatting.message_id_text` has it.
+/// Append a message id, like `formatting.message_id_text`.
 fn push_message_id(id: MessageId, out: &mut String) {
     let _ = match id {
         (-1, -1, _) => write!(out, "earliest"),

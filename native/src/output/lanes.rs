@@ -1,4 +1,4 @@
-//! Lines of lanes, as `output/render/lanes.py` writes them to a file: those without escapes, warnings or a pause before them.
+//! Lines of lanes, as written by `output/render/lanes.py` to a file: those without escapes, warnings or a preceding pause.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -12,31 +12,31 @@ use crate::output::line_parts::{push_duration, push_place, GAP, MINUTES, SECOND}
 use crate::output::summaries::Summaries;
 use crate::schema::tables::Tables;
 
-/// Least cells of an arrow between its text and its head.
+/// Minimum cells of an arrow between its text and its head.
 const SHAFT_MIN: usize = 3;
-/// Cells of an arrow beside its shaft and its text, and those of a shaft at least.
+/// Cells of an arrow in addition to its shaft and its text, plus the minimum shaft.
 const ARROW: usize = 4 + SHAFT_MIN;
-/// Cells beside a latency.
+/// Cells next to a latency.
 const BESIDE_LATENCY: usize = 3;
-/// Cells of the mark of a good checksum, with the space before it.
+/// Cells of the mark of a correct checksum, including the space before it.
 const GOOD: usize = 2;
 
-/// Functions of Python: that returns the texts around the arrows of a sender (`Side`), given connection and direction, None where Python must;
-/// that returns a command in its colour, and its cells; that shortens topics; and that makes summaries. And the summaries that it has made.
+/// Python functions that return: the texts around the arrows of a sender (`Side`), given connection and direction, or None if Python must
+/// write them; a command in its colour, and its cells; a shortened topic; a summary. And the summaries made so far.
 pub type Parts<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, PyRefMut<'py, Summaries>);
 
-/// The latency that is slow, the time from which times count, the time of the frame before, and the widths of times and of names.
+/// The slow latency, the time from which times count, the time of the preceding frame, and the widths of times and of names.
 pub type Numbers = (i64, i64, i64, (usize, usize));
 
-/// Start of a dim part, of a slow one, their end, what shafts are made of, the mark of a millionth, that of a good checksum with the space
-/// before it, and heads of arrows to the left and to the right.
+/// Start of a dim part, of a slow one, their end, character of shafts, the mark of a millionth, that of a correct checksum including the
+/// space before it, and heads of arrows to the left and to the right.
 type Marks = [String; 8];
 
-/// What repeats in all lines: marks, the short name of the topic that stands above the lines, numbers, and whether there are several files.
+/// Values that are the same in all lines: marks, the short name of the topic above the lines, numbers, and whether there are several files.
 pub type Look = (Marks, Option<String>, Numbers, bool);
 
-/// Texts around the arrows of one side of a connection: before the lifelines, before and behind the arrow, start and end of its colour; the
-/// cells for it, and whether it goes to the right.
+/// Texts around the arrows of one side of a connection: before the lifelines, before and after the arrow, start and end of its colour; the
+/// cells available for it, and whether it points to the right.
 type Side = (String, String, String, String, String, usize, bool);
 
 /// Lines of the frames of some batches.
@@ -46,7 +46,7 @@ pub struct Lines<'py> {
     command_of: Bound<'py, PyAny>,
     summaries: FrameSummaries<'py>,
     look: Look,
-    /// By batch and origin.
+    /// Sides by batch and origin.
     sides: HashMap<(usize, u32), Option<Rc<Side>>>,
     commands: HashMap<u8, Rc<(String, usize)>>,
     summary: String,
@@ -64,7 +64,7 @@ impl<'py> Lines<'py> {
         Lines { py, side_of, command_of, summaries, look, sides, commands, summary, latency, shaft, text }
     }
 
-    /// Append the line of a frame; return false if Python must.
+    /// Append the line of a frame; return false if Python must write it.
     pub fn append(&mut self, batch: usize, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<bool> {
         let (slow, zero, before, widths) = self.look.2;
         let latency = frame.named.latency;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 pub const GAP: &str = "  ";
 pub const SECOND: i64 = 1_000_000_000;
-/// Latency from which on minutes are shown, ns.
+/// Latency from which minutes are shown, ns.
 pub const MINUTES: i64 = 119_500_000_000;
 
 /// Append the name of a frame, with its file if there are several, and the time in nanoseconds since the first packet, in columns that they
@@ -22,7 +22,7 @@ pub fn push_place(file: Option<i64>, packet: i64, sub: i64, elapsed: i64, widths
     align(start, &mut widths.0, text);
 }
 
-/// Put what begins at a place to the right of a column, which it may widen.
+/// Align the text from a place on to the right of a column, which it may widen.
 fn align(start: usize, width: &mut usize, text: &mut String) {
     let taken = text.len() - start;
     for _ in taken..*width {
@@ -43,7 +43,7 @@ pub fn push_thousands(number: i64, out: &mut String) {
     }
 }
 
-/// Append a duration below `MINUTES` with three significant digits, as `clock.duration_text` does.
+/// Append a duration below `MINUTES` with three significant digits, like `clock.duration_text`.
 pub fn push_duration(nanoseconds: i64, micro: &str, out: &mut String) {
     if nanoseconds < 1_000 {
         let _ = write!(out, "{nanoseconds} ns");

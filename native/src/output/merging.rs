@@ -8,21 +8,21 @@ use pyo3::types::PyBytes;
 const NUMBER: usize = size_of::<i64>();
 const KEY: usize = 2 * NUMBER;
 
-/// Bytes that are looked at together for a line end: the compiler makes a few instructions of them.
+/// Bytes that are searched together for a line end: the compiler makes a few instructions of them.
 const TOGETHER: usize = 32;
 
-/// Some lines of a process, of which the first ones are taken.
+/// Lines of a process, the first of which have been taken.
 struct Stretch<'a> {
     keys: &'a [u8],
     lines: &'a [u8],
     row: usize,
     stop: usize,
-    /// Where the line of the row begins.
+    /// Beginning of the line of the row.
     at: usize,
 }
 
 impl<'a> Stretch<'a> {
-    /// Return the lines from one row up to another; None if there are fewer.
+    /// Return the lines from row `start` up to row `stop`; None if there are fewer.
     fn new(keys: &'a [u8], lines: &'a [u8], start: usize, stop: usize) -> Option<Self> {
         if start > stop || stop > keys.len() / KEY {
             return None;
@@ -40,7 +40,7 @@ impl<'a> Stretch<'a> {
         Some((i64::from_ne_bytes(first.try_into().ok()?), i64::from_ne_bytes(second.try_into().ok()?)))
     }
 
-    /// Return the lines with keys before another one, or `with` it; None if a line is missing.
+    /// Return the lines with keys before another one, or up to it (`with`); None if a line is missing.
     fn take(&mut self, other: Option<(i64, i64)>, with: bool) -> Option<&'a [u8]> {
         let start = self.at;
         while let Some(key) = self.key() {
@@ -54,7 +54,7 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// Return where the line that begins at a position ends, behind its line end.
+/// Return the position after the line end of the line that begins at a position.
 fn end_of_line(lines: &[u8], at: usize) -> Option<usize> {
     let line = lines.get(at..)?;
     let before = line.chunks_exact(TOGETHER).take_while(|chunk| !chunk.iter().fold(false, |found, byte| found | (*byte == b'\n')));
@@ -63,7 +63,7 @@ fn end_of_line(lines: &[u8], at: usize) -> Option<usize> {
     Some(at + skipped + rest + 1)
 }
 
-/// Return the lines in order: parts of those of the stretches.
+/// Return the lines in order, as parts of the lines of the stretches.
 fn merge(mut stretches: Vec<Stretch<'_>>) -> Option<Vec<&[u8]>> {
     let mut merged = Vec::new();
     loop {
@@ -81,14 +81,14 @@ fn merge(mut stretches: Vec<Stretch<'_>>) -> Option<Vec<&[u8]>> {
             let are_whole = stretches.iter().all(|stretch| stretch.stop < stretch.keys.len() / KEY || stretch.at == stretch.lines.len());
             return are_whole.then_some(merged);
         };
-        // Of equal keys, those of the stretch that stands first come first.
+        // Of equal keys, those of the first stretch come first.
         let with = second.is_some_and(|(_, other)| number < other);
         merged.push(stretches[number].take(second.map(|(key, _)| key), with)?);
     }
 }
 
-/// Return lines of several stretches in the order of their keys: of each, the packed keys and the lines of a portion, and the rows from
-/// one on up to another. None if there are not as many lines as keys.
+/// Return lines of several stretches in the order of their keys. Each has the packed keys and the lines of a portion, and a range of rows.
+/// None if there are not as many lines as keys.
 #[pyfunction]
 pub fn merged_lines<'py>(
     py: Python<'py>,

@@ -9,7 +9,7 @@ use crate::output::arrow_columns::ArrowColumn;
 /// Columns of a table: their names, and their types as the column table of Python has them.
 pub type Names<'py> = [(Bound<'py, PyString>, String)];
 
-/// What an entry has in a column: the same for all messages, or a value for each.
+/// Values of an entry in a column: the same for all messages, or one for each.
 enum Part<'py> {
     Nothing,
     Number(i64),
@@ -23,7 +23,7 @@ enum Part<'py> {
 pub struct EntryCells<'py>(Vec<Part<'py>>);
 
 impl<'py> EntryCells<'py> {
-    /// `shared`: the row that messages share; `own`: columns that they have for themselves; `json`: returns the texts of values of JSON.
+    /// `shared`: the row that messages share; `own`: columns in which they differ; `json`: returns the texts of JSON values.
     pub fn of(
         names: &Names<'py>,
         shared: &Bound<'py, PyAny>,

@@ -14,10 +14,10 @@ use crate::encoding::padded::Padded;
 use crate::messages::opened_messages::OpenedMessages;
 use crate::messages::MessageColumn;
 
-/// Estimated size of a line beside what its entry shares.
+/// Estimated size of a line in addition to what its entry shares.
 const OWN_BYTES: usize = 256;
 
-/// A column of an entry: of a compiled batch, or values of Python.
+/// A column of an entry: of a compiled batch, or Python values.
 enum Column<'py> {
     Compiled(Bound<'py, MessageColumn>),
     Python(Vec<Bound<'py, PyAny>>),
@@ -35,7 +35,7 @@ impl Column<'_> {
     }
 }
 
-/// Append a value of Python; bytes are JSON already.
+/// Append a Python value; bytes are already JSON.
 fn write_value(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
     if let Ok(text) = value.cast::<PyString>() {
         json::string(&text.to_cow()?, out);
@@ -52,7 +52,7 @@ fn write_value(value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
 /// Writer of the lines of messages.
 #[pyclass(frozen, module = "pulsarscope_native")]
 pub struct MessageLines {
-    /// Names of columns, each as it stands in JSON, and whether it holds times.
+    /// Names of columns, each also in its JSON form, and whether it holds times.
     columns: Vec<(Py<PyString>, Vec<u8>, bool)>,
     head: Vec<u8>,
     own_json: Py<PyAny>,
@@ -62,9 +62,9 @@ pub struct MessageLines {
 
 #[pymethods]
 impl MessageLines {
-    /// `kind`: tag of rows of messages; `names`: of their columns; `times`: those that hold times; `own_json`: returns the values of a
-    /// column, given its name and its values, as texts, numbers and JSON in bytes; `shared_json`: returns the JSON of a value; `values`:
-    /// returns the values of a row, a tuple in the order of the names.
+    /// `kind`: tag of message rows; `names`: names of their columns; `times`: those that hold times; `own_json`: returns the values of a
+    /// column, given its name and values, as texts, numbers and JSON bytes; `shared_json`: returns the JSON of a value; `values`: returns
+    /// the values of a row, as a tuple in the order of the names.
     #[new]
     fn new(
         kind: &str,
@@ -89,7 +89,7 @@ impl MessageLines {
         Ok(MessageLines { columns, head, own_json, shared_json, values })
     }
 
-    /// Return the lines of entries: of each the row that its messages share, their number, and the columns that they have for themselves.
+    /// Return the lines of entries, each given by the row that its messages share, their number, and the columns in which they differ.
     fn lines<'py>(&self, py: Python<'py>, entries: Vec<(Bound<'py, PyAny>, usize, Bound<'py, PyDict>)>) -> PyResult<Bound<'py, PyBytes>> {
         caught(|| {
             let mut times = Times::default();
@@ -108,10 +108,10 @@ impl MessageLines {
 
 /// The form of the lines of an entry.
 pub struct LineForm<'py> {
-    /// What is the same in all lines before each column, with its name; the size of that without the name; and its values.
+    /// The constant text before each column, including its name; its size without the name; and the values of the column.
     parts: Vec<(Padded, usize, Column<'py>)>,
     behind: Padded,
-    /// Of what is the same in all lines.
+    /// Size of the constant text.
     bytes: usize,
 }
 
@@ -132,12 +132,12 @@ impl LineForm<'_> {
     }
 }
 
-/// Forms of the entries that were opened beside frames, by batch and number.
+/// Forms of the entries that were opened in addition to frames, by batch and number.
 #[derive(Default)]
 pub struct LineForms<'py>(HashMap<(u32, u32), LineForm<'py>>);
 
 impl<'py> LineForms<'py> {
-    /// Append the lines of messages behind a frame; `at`: the batch of frames, and the number of the messages there.
+    /// Append the lines of messages that follow a frame; `at`: the batch of frames, and the number of the messages there.
     pub fn write(
         &mut self,
         lines: &PyRef<'py, MessageLines>,
@@ -161,7 +161,7 @@ impl<'py> LineForms<'py> {
 }
 
 impl MessageLines {
-    /// Return the form of the lines of an entry: the row that its messages share, and the columns that they have for themselves.
+    /// Return the form of the lines of an entry, given by the row that its messages share, and the columns in which they differ.
     pub fn form<'py>(&self, py: Python<'py>, shared: &Bound<'py, PyAny>, own: Option<&Bound<'py, PyDict>>) -> PyResult<LineForm<'py>> {
         let mut parts: Vec<(Padded, usize, Column<'py>)> = Vec::new();
         let mut bytes = 0;

@@ -1,4 +1,4 @@
-//! Lines of messages as text, as `output/render/messages.py` writes them to a file: those without escapes.
+//! Lines of messages as text, as written by `output/render/messages.py` to a file: those without escapes.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use crate::messages::MessageColumn;
 use crate::output::line_parts::{push_place, push_thousands};
 
 const GAP: &str = "  ";
-/// Column of which lines show nothing: that of the broker's metadata.
+/// Column that lines do not show: that of the broker's metadata.
 const NOT_SHOWN: &str = "index";
 
-/// What the messages of an entry share: file, packet, sub, time, ledger and entry.
+/// Values that the messages of an entry share: file, packet, sub, time, ledger and entry.
 type Shared = (i64, i64, i64, i64, Option<i64>, Option<i64>);
 
-/// Parts of all lines: before the name, between time and id, in the place of an absent id, and behind the size.
+/// Parts of all lines: before the name, between time and id, in place of an absent id, and after the size.
 type Marks = (String, String, String, String);
 
-/// Of lines of payloads: what escapes a text that is not in ASCII, the most characters that are shown, and the mark of those that are not.
+/// For lines of payloads: function that escapes text that is not ASCII, maximum number of characters, and the mark of truncation.
 type Preview<'py> = (Bound<'py, PyAny>, usize, String);
 
-/// Return the lines of the messages of an entry, and how wide the columns of times and of names are behind them; None where Python must write
-/// them. `columns`: those that the messages have for themselves; `zero`: the time from which times count; `widths`: of times and of names;
-/// `several`: files; `preview`: see `Preview`.
+/// Return the lines of the messages of an entry, and the widths of the columns of times and of names after them; None if Python must write
+/// them. `columns`: those in which the messages differ; `zero`: time from which times count; `widths`: of times and of names; `several`:
+/// whether there are several files; `preview`: see `Preview`.
 #[pyfunction]
 pub fn message_text(
     columns: &Bound<'_, PyDict>,
@@ -53,7 +53,7 @@ pub fn message_text(
     })
 }
 
-/// Return the batch of which all columns are that lines show something of.
+/// Return the batch that all displayed columns belong to.
 fn batch_of(columns: &Bound<'_, PyDict>) -> Option<Arc<Batch>> {
     let mut found: Option<Arc<Batch>> = None;
     for (name, column) in columns {
@@ -82,7 +82,7 @@ struct Lines<'a, 'py> {
 }
 
 impl Lines<'_, '_> {
-    /// Append the line of a message; None if Python must.
+    /// Append the line of a message; None if Python must write it.
     fn append(&mut self, index: usize, message: &Message) -> Option<()> {
         let (file, packet, sub, time, ledger, entry) = match self.batch.singles.get(index) {
             Some(Single { packet, sub, time, ledger, entry, .. }) => (self.shared.0, *packet, i64::from(*sub), *time, *ledger, *entry),
@@ -129,7 +129,7 @@ impl Lines<'_, '_> {
         Some(())
     }
 
-    /// Append the line of a payload, if there is something in it.
+    /// Append the line of a payload, unless it is empty.
     fn append_payload(&mut self, payload: &str) -> PyResult<()> {
         if payload.is_empty() {
             return Ok(());
@@ -154,7 +154,7 @@ impl Lines<'_, '_> {
     }
 }
 
-/// Append a text in ASCII, its controls as their numbers.
+/// Append an ASCII text, with controls as their numbers.
 fn push_escaped(ascii: &str, out: &mut String) {
     for character in ascii.chars() {
         if (' '..='~').contains(&character) {
@@ -165,7 +165,7 @@ fn push_escaped(ascii: &str, out: &mut String) {
     }
 }
 
-/// Return a text; None if Python escapes something in it.
+/// Return a text; None if Python would escape a part of it.
 fn printable(text: &str) -> Option<&str> {
     Some(text).filter(|text| text.bytes().all(|byte| (b' '..=b'~').contains(&byte)))
 }

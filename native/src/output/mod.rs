@@ -1,4 +1,4 @@
-//! Rows as text, NDJSON, CSV and columns of Arrow.
+//! Rows as text, NDJSON, CSV and Arrow columns.
 
 pub(crate) mod arrow_columns;
 pub(crate) mod arrow_table;

@@ -1,4 +1,4 @@
-//! Summaries that Python has written, by what they are of: clients say the same again and again, most of all in short connections.
+//! Summaries that Python has written, by content: clients repeat themselves, most of all in short connections.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,12 @@ use pyo3::prelude::*;
 
 use crate::frames::{Frame, Frames};
 
-/// Summaries that are remembered, and the bytes of fields of which they are.
+/// Number of summaries that are cached, and maximum size of the fields that they are made of.
 const REMEMBERED_MAX: usize = 4096;
 const FIELDS_MAX: usize = 1024;
 
-/// Summaries of frames by command, direction, fields, topic and subscription: of no other column does `protocols/pulsar/text` make them.
+/// Summaries of frames by command, direction, fields, topic and subscription: the only columns from which `protocols/pulsar/text` makes
+/// them.
 #[pyclass(module = "pulsarscope_native")]
 #[derive(Default)]
 pub struct Summaries {
@@ -28,7 +29,7 @@ impl Summaries {
 }
 
 impl Summaries {
-    /// Return the summary of a frame without metadata, that `write` makes of its row; None if it needs escapes, or Python must write it.
+    /// Return the summary of a frame without metadata, which `write` makes of its row; None if it needs escapes, or Python must write it.
     pub fn of(&mut self, py: Python<'_>, frames: &Frames, frame: &Frame, write: &Bound<'_, PyAny>) -> PyResult<Option<&str>> {
         let parts = frame.parts();
         let fields = frames.slice(py, frame, parts.fields);
@@ -40,7 +41,7 @@ impl Summaries {
         self.key.extend((fields.len() as u16).to_be_bytes());
         self.key.extend(fields);
         for number in [frame.named.topic, frame.named.subscription] {
-            // Quotes around each, or none, tell where it ends.
+            // Quotes around each text, or their absence, show where it ends.
             self.key.extend(number.checked_sub(1).and_then(|place| frames.texts.get(place as usize)).map_or(&b"-"[..], |text| &text.json));
         }
         if !self.known.contains_key(&self.key) {

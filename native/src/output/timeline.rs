@@ -1,4 +1,4 @@
-//! Lines of the timeline, as `output/render/timeline.py` writes them to a file: those without escapes or warnings.
+//! Lines of the timeline, as written by `output/render/timeline.py` to a file: those without escapes or warnings.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -13,16 +13,16 @@ use crate::output::line_parts::{push_duration, push_place, GAP, MINUTES};
 use crate::output::summaries::Summaries;
 use crate::schema::tables::Tables;
 
-/// What `Look` takes of Python: its `looks`, `commands`, `short_topic`, `summary`, `summaries` and `introduce`.
+/// Python's contributions to `Look`: its `looks`, `commands`, `short_topic`, `summary`, `summaries` and `introduce`.
 pub type Parts<'py> =
     (Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyAny>, Bound<'py, PyAny>, PyRefMut<'py, Summaries>, Option<Bound<'py, PyAny>>);
 
-/// The state of the output: what repeats in its lines.
+/// The state of the output: what its lines have in common.
 pub struct Look<'py> {
     /// Parts of the lines of each connection, and texts of commands.
     pub looks: Bound<'py, PyDict>,
     pub commands: Bound<'py, PyDict>,
-    /// Start of a dim part, of a slow one, their end, marks of an answer, of a millionth, and of a good checksum.
+    /// Start of a dim part, of a slow one, their end, marks of an answer, of a millionth, and of a correct checksum.
     pub marks: [String; 6],
     pub slow: i64,
     pub zero: i64,
@@ -30,7 +30,8 @@ pub struct Look<'py> {
     pub name_width: usize,
     pub several: bool,
     pub summaries: FrameSummaries<'py>,
-    /// Takes the row of a frame, makes the parts of the lines of its connection, and returns the lines before it; None: Python must.
+    /// Takes the row of a frame, makes the parts of the lines of its connection, and returns the lines before it; None if Python must write
+    /// it.
     pub introduce: Option<Bound<'py, PyAny>>,
 }
 
@@ -40,9 +41,9 @@ pub struct Lines<'a, 'py> {
     pub look: &'a mut Look<'py>,
     pub text: String,
     pub frames: usize,
-    /// Messages of the client, and of the server.
+    /// Number of messages of the client, and of the server.
     pub messages: [i64; 2],
-    /// Arrows to the server and to the client, by batch and origin; None where Python must look.
+    /// Arrows to the server and to the client, by batch and origin; None if Python must write them.
     arrows: HashMap<(usize, u32), Option<[Rc<str>; 2]>>,
     commands: HashMap<u8, Option<Rc<str>>>,
 }
@@ -53,7 +54,7 @@ impl<'a, 'py> Lines<'a, 'py> {
         Lines { py, look, text: String::new(), frames: 0, messages: [0, 0], arrows, commands }
     }
 
-    /// Append the line of a frame; return false if Python must.
+    /// Append the line of a frame; return false if Python must write it.
     pub fn append(&mut self, batch: usize, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<bool> {
         let named = &frame.named;
         let elapsed = frame.time - self.look.zero;
@@ -128,7 +129,7 @@ impl<'a, 'py> Lines<'a, 'py> {
         Ok(self.arrows.get(&key).and_then(Option::as_ref).map(|sides| sides[side].clone()))
     }
 
-    /// End the line before the next one.
+    /// End the preceding line.
     fn begin_line(&mut self) {
         if !self.text.is_empty() {
             self.text.push('\n');

@@ -68,14 +68,14 @@ fn is_message(row: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(kind.is_some_and(|kind| kind.cast::<PyString>().is_ok_and(|kind| *kind == "message")))
 }
 
-/// The rows and stretches of one connection, and those that are not complete.
+/// The rows and stretches of one connection, and the unfinished ones.
 struct Parts<'py> {
     connection: u32,
     items: Bound<'py, PyList>,
     rows: Bound<'py, PyList>,
     positions: Vec<u32>,
     batch: u32,
-    /// The stretch is one of deliveries.
+    /// Whether the stretch is one of deliveries.
     delivers: bool,
     stretch: Vec<(u32, u32)>,
 }

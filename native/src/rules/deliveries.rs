@@ -1,4 +1,4 @@
-//! Deliveries: MESSAGEs to the consumers of one connection in columns, with nothing else of it between, as rules take them.
+//! Deliveries: consecutive MESSAGEs to the consumers of one connection in columns, in the form that rules take.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::frames::{Entry, Frame, Frames};
 use crate::schema::plans::Reading;
 use crate::schema::tables::CommandKind;
 
-/// What one consumer gets in deliveries, in their order.
+/// Deliveries to one consumer, in order.
 #[pyclass(frozen, get_all, module = "pulsarscope_native")]
 pub struct Delivered {
     id: i64,
@@ -21,13 +21,13 @@ pub struct Delivered {
     subscription: Option<Py<PyString>>,
     /// Places among the deliveries.
     places: Py<PyList>,
-    /// Ledger and entry of each.
+    /// Ledger and entry of each delivery.
     positions: Py<PyList>,
-    /// Messages in each.
+    /// Number of messages in each delivery.
     messages: Py<PyList>,
-    /// Time of each, ns.
+    /// Time of each delivery, ns.
     times: Py<PyList>,
-    /// Each position is above those before.
+    /// Whether each position is above those before.
     ascending: bool,
     /// First file and packet.
     earliest: (i64, i64),
@@ -35,17 +35,17 @@ pub struct Delivered {
     published: i64,
 }
 
-/// MESSAGEs of one connection, with the interface that rules have of them (`dissect.contract.rules.ConnectionRule.columns`).
+/// MESSAGEs of one connection, with the interface that rules use (`dissect.contract.rules.ConnectionRule.columns`).
 #[pyclass(frozen, extends = ChosenFrames, module = "pulsarscope_native")]
 pub struct Deliveries {
     groups: Vec<Py<Delivered>>,
-    /// Consumer of each frame, by its place in `groups`.
+    /// Consumer of each frame, by its index in `groups`.
     of: Vec<u32>,
-    /// Places of those that the broker has stamped.
+    /// Places of deliveries that the broker has timestamped.
     stamped: Vec<usize>,
 }
 
-/// Return true for a MESSAGE of which rules need no row.
+/// Return true for a MESSAGE whose row no rule needs.
 pub fn is_quiet(frames: &Frames, frame: &Frame, kind: CommandKind) -> bool {
     let parts = frame.parts();
     let numbers = &parts.numbers;
@@ -104,8 +104,8 @@ impl Columns {
 }
 
 impl Deliveries {
-    /// Take frames of a batch: their entries, and their positions among the rows. None if a consumer gets messages of two topics: of one from
-    /// before the capture, a topic is told by the ledger.
+    /// Take frames of a batch: their entries, and their positions among the rows. None if a consumer gets messages of two topics: for a
+    /// consumer from before the capture, the ledger determines the topic.
     pub fn of<'py>(py: Python<'py>, frames: &Py<Frames>, at: &[(u32, u32)], exchanges: bool) -> PyResult<Option<Bound<'py, Self>>> {
         let batch = frames.bind(py).try_borrow()?;
         let mut columns: Vec<((i64, u32, u32), Columns)> = Vec::new();
@@ -148,7 +148,7 @@ impl Deliveries {
         self.stamped.clone()
     }
 
-    /// Command that gives the frames their name.
+    /// Command under which handlers of these frames are registered.
     #[getter]
     fn command(&self) -> &'static str {
         "MESSAGE"
@@ -173,8 +173,8 @@ impl Deliveries {
         Ok(made)
     }
 
-    /// Return of each frame what a copy under another id has, too (topic, subscription, producer, sequence id, publish time), and its own id,
-    /// checksum and name in a text.
+    /// Return for each frame the values that a copy under another id also has (topic, subscription, producer, sequence id, publish time),
+    /// and a text of its own id, checksum and name.
     fn idents<'py>(slf: PyRef<'py, Self>, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyTuple>, String)>> {
         caught(|| {
             let chosen: &ChosenFrames = slf.as_super();
@@ -195,7 +195,7 @@ impl Deliveries {
 
     /// Return the facts on the deliveries, whose keys are "ledger:entry".
     ///
-    /// `what`: kind of the facts; `of_topic`: makes the topic that they name. It gives what `engine.packed_facts.pack` does.
+    /// `what`: kind of the facts; `of_topic`: makes the topic that they name, in the form of `engine.packed_facts.pack`.
     fn delivered(slf: PyRef<'_, Self>, py: Python<'_>, what: &str, of_topic: &Bound<'_, PyAny>) -> PyResult<UndecidedFacts> {
         caught(|| {
             let chosen: &ChosenFrames = slf.as_super();

@@ -1,4 +1,4 @@
-//! What rules ask of frames in columns.
+//! Frames in columns, in the form that rules use.
 
 pub(crate) mod by_connection;
 pub(crate) mod deliveries;

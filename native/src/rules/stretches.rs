@@ -1,4 +1,4 @@
-//! Stretches: SENDs of one connection and their receipts in columns, with nothing else of it between, as rules take them.
+//! Stretches: consecutive SENDs of one connection and their receipts in columns, in the form that rules take.
 
 use std::collections::HashMap;
 
@@ -22,28 +22,28 @@ const MILLISECOND: i64 = 1_000_000;
 pub struct Published {
     id: i64,
     topic: Option<Py<PyAny>>,
-    /// Name of the producer, as receipts have it.
+    /// Name of the producer, as in receipts.
     name: Option<Py<PyAny>>,
     sends: Py<PyList>,
     sequence_ids: Py<PyList>,
     /// Highest id of the messages up to each SEND.
     highest_ids: Py<PyList>,
-    /// Each sequence id is above those of all messages before.
+    /// Whether each sequence id is above those of all earlier messages.
     ascending: bool,
-    /// Some SEND gives a range of ids.
+    /// Whether a SEND gives a range of ids.
     ranges: bool,
-    /// Some SEND has several messages.
+    /// Whether a SEND has several messages.
     batched: bool,
     /// Place of the first compressed SEND.
     compressed: Option<usize>,
     receipts: Py<PyList>,
     /// Highest sequence id of the receipts.
     confirmed: i64,
-    /// Most SENDs, less receipts, at a SEND since the beginning of the stretch.
+    /// Maximum of SENDs minus receipts, since the beginning of the stretch.
     peak: i64,
 }
 
-/// What stands in `Published` while it grows, and the present number of SENDs less receipts.
+/// The values of `Published` while they grow, and the current number of SENDs minus receipts.
 struct Columns {
     name: (i64, u32, u32),
     sends: Vec<usize>,
@@ -120,7 +120,7 @@ impl Columns {
     }
 }
 
-/// A receipt: its place in the stretch, the place of its producer among those, the SEND that it answers (file, packet, sub), and when.
+/// A receipt: its place in the stretch, the index of its producer, the SEND that it answers (file, packet, sub), latency and time.
 struct Receipt {
     place: usize,
     group: usize,
@@ -129,19 +129,19 @@ struct Receipt {
     time: i64,
 }
 
-/// SENDs and receipts of one connection, with the interface that rules have of them (`dissect.contract.rules.ConnectionRule.columns`).
+/// SENDs and receipts of one connection, with the interface that rules use (`dissect.contract.rules.ConnectionRule.columns`).
 #[pyclass(frozen, extends = ChosenFrames, module = "pulsarscope_native")]
 pub struct Stretch {
     groups: Vec<Py<Published>>,
     receipts: Vec<Receipt>,
-    /// Place of the SEND that was captured soonest after its publish time, and their difference; and the number of SENDs with such a time.
+    /// Place of the SEND that was captured soonest after its publish time, and the difference; and the number of SENDs with a publish time.
     closest: Option<(usize, i64)>,
     timed: usize,
     largest: u32,
     properties: bool,
 }
 
-/// Return true for a SEND or a receipt of which rules need no row.
+/// Return true for a SEND or a receipt whose row no rule needs.
 pub fn is_quiet(frames: &Frames, frame: &Frame, kind: CommandKind) -> bool {
     let numbers = &frame.parts().numbers;
     match kind {
@@ -159,7 +159,7 @@ pub fn is_quiet(frames: &Frames, frame: &Frame, kind: CommandKind) -> bool {
     }
 }
 
-/// Return the publish time of a SEND less the time of its capture, ns; 0 of one without such a time, None for what only Python computes.
+/// Return the publish time of a SEND minus its capture time, ns; 0 without a publish time, None if only Python can compute it.
 fn clock_offset(frame: &Frame) -> Option<i64> {
     match frame.parts().numbers.published {
         0 => Some(0),
@@ -218,13 +218,13 @@ impl Stretch {
         self.largest
     }
 
-    /// Some message has properties.
+    /// Whether a message has properties.
     #[getter]
     fn properties(&self) -> bool {
         self.properties
     }
 
-    /// Command that gives the frames their name.
+    /// Command under which handlers of these frames are registered.
     #[getter]
     fn command(&self) -> &'static str {
         "SEND"
@@ -251,7 +251,7 @@ impl Stretch {
         Ok(places)
     }
 
-    /// Return the place of the first receipt of a topic, from a place on, with this time or a later one.
+    /// Return the place of the first receipt of a topic, from a place on, at this time or later.
     fn receipt_since(&self, py: Python<'_>, topic: &Bound<'_, PyAny>, time: i64, start: usize) -> PyResult<Option<usize>> {
         let of_topic = |group: &Py<Published>| group.get().topic.as_ref().map_or(Ok(false), |name| topic.eq(name.bind(py)));
         let groups = self.groups.iter().map(of_topic).collect::<PyResult<Vec<bool>>>()?;
@@ -259,7 +259,7 @@ impl Stretch {
         Ok(self.receipts.iter().find(is_due).map(|receipt| receipt.place))
     }
 
-    /// Return sequence id, ledger, entry and SEND of the latest receipts of a producer, so many at most.
+    /// Return sequence id, ledger, entry and SEND of the latest receipts of a producer, at most `count`.
     fn latest(slf: PyRef<'_, Self>, py: Python<'_>, producer: usize, count: usize) -> PyResult<Vec<(i64, i64, i64, String)>> {
         let chosen: &ChosenFrames = slf.as_super();
         let of_producer: Vec<&Receipt> = slf.receipts.iter().rev().filter(|receipt| receipt.group == producer).take(count).collect();
@@ -272,13 +272,13 @@ impl Stretch {
         of_producer.iter().rev().map(told).collect()
     }
 
-    /// Return the number of SENDs with a publish time, and place and offset (ns, publish time less time of capture) of the one that was
+    /// Return the number of SENDs with a publish time, and place and offset (ns, publish time minus capture time) of the one that was
     /// captured soonest after it.
     fn published(&self) -> (usize, Option<(usize, i64)>) {
         (self.timed, self.closest)
     }
 
-    /// Return the number of compressed SENDs of a producer, and their bytes before and after, without each `step`th SEND from the `first` on.
+    /// Return the number of compressed SENDs of a producer, and their bytes before and after, without every `step`th SEND from `first` on.
     fn compressed(slf: PyRef<'_, Self>, py: Python<'_>, producer: usize, first: usize, step: usize) -> PyResult<(usize, i64, i64)> {
         let chosen: &ChosenFrames = slf.as_super();
         let (mut entries, mut before, mut after) = (0, 0, 0);
@@ -298,7 +298,7 @@ impl Stretch {
         Ok((entries, before, after))
     }
 
-    /// Return the place of the next receipt, from a place on, whose latency is out of bounds, or whose SEND is of the time `end` or later;
+    /// Return the place of the next receipt, from a place on, whose latency is out of bounds, or whose SEND has the time `end` or later;
     /// the length if there is none. `slowest`: highest latency of each producer.
     fn unusual(slf: PyRef<'_, Self>, start: usize, fastest: i64, longest: i64, end: i64, slowest: Vec<i64>) -> usize {
         let is_unusual = |receipt: &&Receipt| {
@@ -309,7 +309,7 @@ impl Stretch {
         slf.receipts.iter().find(is_unusual).map_or(slf.as_super().at.len(), |receipt| receipt.place)
     }
 
-    /// Return for each producer how many receipts have each latency, rounded to three digits, between two places.
+    /// Return for each producer the number of receipts between two places by latency, rounded to three digits.
     fn latencies(&self, start: usize, stop: usize) -> Vec<HashMap<i64, i64>> {
         let mut counts: Vec<HashMap<i64, i64>> = vec![HashMap::new(); self.groups.len()];
         for receipt in &self.receipts {
@@ -324,7 +324,7 @@ impl Stretch {
         counts
     }
 
-    /// Return the SENDs of a dict that wait for their receipts, as `received` takes them.
+    /// Return the SENDs of a dict that wait for their receipts, in the form that `received` takes.
     fn waiting_sends(slf: PyRef<'_, Self>, py: Python<'_>, sends: &Bound<'_, PyDict>) -> PyResult<WaitingSends> {
         slf.as_super().with(py, 0, |frames, frame, _| {
             let [source, _, connection, _, _] = frames.names(frame);
@@ -334,8 +334,8 @@ impl Stretch {
 
     /// Return the facts on the receipts, whose keys are "ledger:entry".
     ///
-    /// `sends`: those of the connection that wait for their receipt; those of the stretch come to it and go. `what`: kind of the facts;
-    /// `of_topic`: makes the topic that they name. It gives what `engine.packed_facts.pack` does.
+    /// `sends`: those of the connection that wait for their receipts; those of the stretch are added and removed. `what`: kind of the
+    /// facts; `of_topic`: makes the topic that they name, in the form of `engine.packed_facts.pack`.
     fn received(
         slf: PyRef<'_, Self>,
         py: Python<'_>,
@@ -415,7 +415,7 @@ impl Stretch {
     }
 }
 
-/// Place of a SEND, status of its checksum, and the cluster that its message comes from.
+/// Place of a SEND, status of its checksum, and the cluster from which its message comes.
 type Sent = ((Option<String>, i64, i64, i64, i64, String), String, Option<String>);
 
 fn name_of((file, packet, sub): (i64, i64, i64)) -> String {

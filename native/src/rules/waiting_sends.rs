@@ -1,4 +1,4 @@
-//! SENDs of a connection that wait for the facts on their receipts, by their names: the dict of a rule, without objects for each.
+//! SENDs of a connection that wait for the facts on their receipts, by name: the dict of a rule, without an object for each.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList, PyString, PyTuple};
@@ -10,13 +10,13 @@ use crate::facts::ordered::Ordered;
 pub type Name = (i64, i64, i64);
 
 pub enum Waiting {
-    /// One in columns, with a right checksum: its time.
+    /// A SEND in columns, with a correct checksum: its time.
     Plain(i64),
-    /// What Python keeps of it: place, status of the checksum, and the cluster that its message comes from.
+    /// Python's values for it: place, status of the checksum, and the cluster from which its message comes.
     Python(Py<PyAny>),
 }
 
-/// SENDs by name, the oldest first: the part of the interface of a dict that the rule of journeys needs.
+/// SENDs by name, the oldest first: the part of a dict's interface that the rule of journeys needs.
 #[pyclass(mapping, module = "pulsarscope_native")]
 pub struct WaitingSends {
     /// Source and name of the connection.
@@ -85,7 +85,7 @@ impl WaitingSends {
         PyList::new(py, self.sends.iter().map(|(name, _)| text_of(*name)))?.try_iter()
     }
 
-    /// The dict that Python goes on with.
+    /// Pickle as the dict that Python continues with.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Vec<Bound<'py, PyTuple>>,))> {
         Ok((py.get_type::<PyDict>().into_any(), (self.items(py)?,)))
     }

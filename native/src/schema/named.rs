@@ -1,4 +1,4 @@
-//! What sessions say of frames.
+//! What sessions know about frames.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -29,13 +29,13 @@ impl Sent {
     }
 }
 
-/// What only the session knows of a frame: numbers of texts, the first of which is 1, and the frame that it answers.
+/// Data that only the session knows about a frame: numbers of texts, counted from 1, and the frame that it answers.
 #[derive(Clone, Default)]
 pub struct Named {
     pub topic: u32,
     pub producer: u32,
     pub subscription: u32,
-    /// Number of the request that it answers, the first of which is 1 (`frames::Asked`); 0: it answers none, or a SEND.
+    /// Number, counted from 1, of the request that it answers (`frames::Asked`); 0 if it answers none, or a SEND.
     pub asked: u32,
     pub messages: Option<i64>,
     pub request: Option<(i64, i64, i64)>,
@@ -43,22 +43,22 @@ pub struct Named {
 }
 
 impl Named {
-    /// That of a SEND, with the topic and name of its producer.
+    /// Data of a SEND, with the topic and name of its producer.
     pub fn send(topic: u32, producer: u32, numbers: &Numbers) -> Self {
         Named { topic, producer, messages: Some(numbers.messages.unwrap_or(1)), ..Named::default() }
     }
 
-    /// That of a MESSAGE, with the topic and subscription of its consumer.
+    /// Data of a MESSAGE, with the topic and subscription of its consumer.
     pub fn message((topic, subscription): (u32, u32), numbers: &Numbers) -> Self {
         Named { messages: Some(numbers.messages.unwrap_or(1)), ..Named::consumer((topic, subscription)) }
     }
 
-    /// That of any other command of a consumer, with its topic and subscription.
+    /// Data of any other command of a consumer, with its topic and subscription.
     pub fn consumer((topic, subscription): (u32, u32)) -> Self {
         Named { topic, subscription, ..Named::default() }
     }
 
-    /// Add the frame that this one answers, and the latency; None if it is before that frame.
+    /// Add the frame that this one answers, and the latency; None if it comes before that frame.
     pub fn answering(self, asked: &Sent, answer: &Sent) -> Option<Self> {
         let in_order = asked.time <= answer.time && asked.packet <= answer.packet && asked.file == answer.file;
         let request = Some((asked.file, asked.packet, asked.sub));

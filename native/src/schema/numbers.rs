@@ -1,41 +1,41 @@
-//! What sessions and rules ask of a frame, found while it is checked.
+//! Fields of a frame that sessions and rules need, found while it is checked.
 
 use crate::encoding::wire::Range;
 use crate::schema::plans::{Reading, Role};
 
-/// The fields of a command that the session asks for, and of its metadata.
+/// The fields of a command, and of its metadata, that the session needs.
 #[derive(Clone)]
 pub struct Numbers {
-    /// producer_id or consumer_id; −1 without one.
+    /// producer_id or consumer_id; −1 if absent.
     pub id: i64,
-    /// −1 without one.
+    /// −1 if absent.
     pub sequence: i64,
     pub has_request: bool,
-    /// It, or a message in it, has an ack_set.
+    /// Whether the command, or a message in it, has an ack_set.
     pub ack_set: bool,
-    /// A field of role `Wrapped`, and of role `Rare`, is there.
+    /// Whether there is a field of role `Wrapped`, and one of role `Rare`.
     pub wrapped: bool,
     pub rare: bool,
-    /// Messages that the metadata counts.
+    /// Number of messages according to the metadata.
     pub messages: Option<i64>,
     /// The producer_name of the metadata.
     pub name: Option<Range>,
-    /// Ledger and entry of the message id; −1 without one.
+    /// Ledger and entry of the message id; −1 if absent.
     pub ledger: i64,
     pub entry: i64,
-    /// Time of the metadata, in ms; 0 without one.
+    /// Publish time of the metadata, ms; 0 if absent.
     pub published: i64,
     pub properties: bool,
-    /// The metadata says that the message was copied from another cluster.
+    /// Whether the message was copied from another cluster, according to the metadata.
     pub replicated: bool,
-    /// The highest_sequence_id of the command; −1 without one.
+    /// The highest_sequence_id of the command; −1 if absent.
     pub highest: i64,
-    /// Messages that the command counts; 1 where it counts none.
+    /// Number of messages according to the command; 1 if absent.
     pub announced: i32,
-    /// The metadata names a codec, and the size without it; 0 without one.
+    /// Whether the metadata name a codec, and the uncompressed size; 0 if absent.
     pub compressed: bool,
     pub uncompressed: u32,
-    /// There are fields beside those that rules know, or that they do not read: bits of `Reading`.
+    /// Whether there are fields other than those that rules know, or do not read: bits of `Reading`.
     pub loud: u8,
 }
 
@@ -65,7 +65,7 @@ impl Default for Numbers {
 }
 
 impl Numbers {
-    /// Return true when there are fields that rules need a row for.
+    /// Return true when there are fields whose rows rules need.
     pub fn is_loud(&self, reading: Reading) -> bool {
         self.loud & reading as u8 != 0
     }

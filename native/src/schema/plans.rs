@@ -28,7 +28,7 @@ pub enum Kind {
     SecretBytes,
 }
 
-/// By their numbers in Python; there are no tables of the other ones.
+/// Kinds by their numbers in Python; there are no tables of the others.
 const KINDS: [Option<Kind>; 11] = [
     Some(Kind::Int64),
     Some(Kind::Int32),
@@ -43,7 +43,7 @@ const KINDS: [Option<Kind>; 11] = [
     Some(Kind::SecretBytes),
 ];
 
-/// A text of Python, and as a part of JSON.
+/// A Python text, also in its JSON form.
 pub struct Text {
     pub text: Py<PyString>,
     pub json: Vec<u8>,
@@ -58,7 +58,7 @@ impl Text {
     }
 }
 
-/// Fields that sessions and summaries ask for.
+/// Fields that sessions and summaries need.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Role {
     ProducerId,
@@ -92,15 +92,15 @@ pub enum Role {
     ReplicatedFrom,
     Schema,
     ConsumerName,
-    /// The name of an error, what is said of it, and whether a request failed.
+    /// The name of an error, its text, and whether a request failed.
     Failure,
     Said,
     Outcome,
     /// In metadata: there is something to open in the payload.
     Wrapped,
-    /// Only Python has words for it.
+    /// Only Python can put it into words.
     Rare,
-    /// Both.
+    /// Both of these.
     WrappedAndRare,
     Other,
 }
@@ -159,7 +159,7 @@ pub enum Reading {
     Delivering = 2,
 }
 
-/// A value of a field, as `Tables::visit` gives it.
+/// A value of a field, as passed by `Tables::visit`.
 pub enum Value<'a> {
     Number(i64),
     Flag(bool),
@@ -172,11 +172,11 @@ pub enum Value<'a> {
 
 pub struct Field {
     pub name: Text,
-    /// What stands before its first value in JSON, as that of the first field, and behind another.
+    /// JSON text before its first value, if it is the first field, and if it follows another.
     pub opening: [Padded; 2],
     pub kind: Kind,
     pub role: Role,
-    /// For what it says, rules need a row: bits of `Reading`.
+    /// Whether rules need a row because of this field: bits of `Reading`.
     pub loud: u8,
     pub repeated: bool,
     pub names: HashMap<u64, Text>,
@@ -187,14 +187,15 @@ pub struct Plan {
     row_of_tag: Vec<u8>,
     pub fields: Vec<Field>,
     pub required: u64,
-    /// The first field says whether the second is a secret.
+    /// Whether the first field tells that the second is a secret.
     pub hides_value: bool,
 }
 
 pub type FieldRow<'py> = (u32, Bound<'py, PyString>, usize, bool, HashMap<u64, Bound<'py, PyString>>, usize, bool);
 pub type PlanRow<'py> = (Vec<FieldRow<'py>>, bool);
 
-/// Names of the fields of role `Wrapped`, of role `Rare`, and of those of SENDs and receipts, and of MESSAGEs, that rules know or do not read.
+/// Names of the fields of role `Wrapped`, of role `Rare`, and of those of SENDs and receipts, and of MESSAGEs, that rules know or do not
+/// read.
 pub type Names = (HashSet<String>, HashSet<String>, [HashSet<String>; 2]);
 
 impl Kind {

@@ -5,7 +5,7 @@ use pyo3::types::PyString;
 
 use crate::schema::tables::{CommandRow, Names, PlanRow, Tables};
 
-/// Reader of frames; it holds tables, remembered texts, and what rows are made of.
+/// Reader of frames; it holds tables, cached texts, and the types of rows.
 #[pyclass(frozen, module = "pulsarscope_native")]
 pub struct Reader {
     pub tables: Tables,
@@ -20,8 +20,8 @@ pub struct Reader {
 
 #[pymethods]
 impl Reader {
-    /// `plans`, `commands`, `metadata`, `entry_metadata`, `secrets`, `names`, `bounds` (texts remembered, depth of messages): see `Tables::new`;
-    /// `types`: of checksums, rows, attachments, SENDs that wait, and rows of exchanges.
+    /// `plans`, `commands`, `metadata`, `entry_metadata`, `secrets`, `names`, `bounds` (number of cached texts, depth of messages): see
+    /// `Tables::new`; `types`: types of checksums, rows, attachments, waiting SENDs, and exchange rows.
     #[new]
     #[pyo3(signature = (plans, commands, metadata, entry_metadata, secrets, names, types, bounds))]
     #[allow(clippy::too_many_arguments)]

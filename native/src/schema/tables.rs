@@ -17,15 +17,15 @@ pub use crate::schema::plans::{Names, PlanRow, Role, Text, Value};
 
 pub struct Command {
     pub name: Text,
-    /// The name and the key of the fields behind it, in JSON.
+    /// The name, and the key of the fields after it, in JSON.
     pub line: Padded,
     pub kind: CommandKind,
     tag: Vec<u8>,
     pub plan: usize,
     pub payload: bool,
-    /// What only a conversation that is read as a whole asks for.
+    /// Its part in a conversation; needed only if that is read as a whole.
     pub part: Part,
-    /// A request that is an anchor, together with its response.
+    /// Whether the request, together with its response, is an anchor.
     pub anchoring: bool,
 }
 
@@ -52,7 +52,7 @@ pub enum CommandKind {
     Other,
 }
 
-/// The tables, and texts that are remembered.
+/// The tables, and cached texts.
 pub struct Tables {
     plans: Vec<Plan>,
     commands: Vec<Option<Command>>,
@@ -81,7 +81,7 @@ pub struct Parts {
     pub numbers: Numbers,
 }
 
-/// None: the bytes are not plain.
+/// None if the bytes are not plain.
 pub type Plain<T> = PyResult<Option<T>>;
 
 pub type CommandRow<'py> = (u8, Bound<'py, PyString>, Vec<u8>, usize, bool, u8, bool);
@@ -100,9 +100,9 @@ macro_rules! plain {
 }
 
 impl Tables {
-    /// `plans`: of each message its rows and whether it has values that only its key says to be secret, the key first; `commands`: number,
-    /// name, tag, plan, presence of a payload, number of the response with its request_id or 0, whether it is an anchor; and functions that
-    /// tell whether a key is plain, and describe a credential.
+    /// `plans`: the rows of each message, and whether it has values that only its key marks as secret, with the key first; `commands`:
+    /// number, name, tag, plan, presence of a payload, number of the response with its request_id or 0, whether it is an anchor; and
+    /// functions that tell whether a key is plain, and that describe a credential.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         py: Python<'_>,
@@ -164,7 +164,7 @@ impl Tables {
         self.commands[usize::from(number)].as_ref()
     }
 
-    /// Return which numbers are those of commands with these names.
+    /// Return which numbers belong to commands with these names.
     pub fn chosen(&self, names: &HashSet<String>) -> [bool; 256] {
         let quoted = |command: &Command| std::str::from_utf8(&command.name.json).is_ok_and(|name| names.contains(name.trim_matches('"')));
         let mut chosen = [false; 256];
@@ -176,14 +176,14 @@ impl Tables {
         chosen
     }
 
-    /// Split a whole frame, and check that it is plain: known fields, none twice, texts in UTF-8, a payload with a right checksum. `any`:
-    /// of any command in the tables, not only of the data path.
+    /// Split a whole frame, and check that it is plain: known fields, none of them repeated, texts in UTF-8, a payload with a correct
+    /// checksum. `any`: accept any command in the tables, not only those of the data path.
     pub fn parts(&self, py: Python<'_>, frame: &[u8], any: bool) -> Plain<Parts> {
         self.parts_of_head(py, frame, frame.len(), any, |start| crc32c::crc32c(&frame[start..]))
     }
 
-    /// Split a frame of `size` bytes of which the first ones are given: the same if command and metadata are among them, None if not.
-    /// `checksum`: gives that of the frame from a place on.
+    /// Split a frame of `size` bytes, of which the first ones are given: the same result if they include command and metadata, None
+    /// otherwise. `checksum` returns that of the frame from a place on.
     pub fn parts_of_head(&self, py: Python<'_>, frame: &[u8], size: usize, any: bool, checksum: impl FnOnce(usize) -> u32) -> Plain<Parts> {
         let is_whole = frame.len() == size;
         let mut rest = Bytes(frame);
@@ -251,7 +251,7 @@ impl Tables {
         Ok(Some(parts))
     }
 
-    /// Check that a message is plain, so that `message` and `write` read it, and keep some of its numbers.
+    /// Check that a message is plain, so that `message` and `write` can read it, and keep some of its numbers.
     fn check(&self, py: Python<'_>, data: &[u8], plan: usize, depth: u32, numbers: &mut Numbers) -> Plain<()> {
         if depth > self.depth_max {
             return Ok(None);
@@ -310,7 +310,7 @@ impl Tables {
         Ok((seen & plan.required == plan.required).then_some(()))
     }
 
-    /// Show the fields of a checked message that have a role.
+    /// Pass the fields of a checked message that have a role.
     pub fn visit<'a>(&'a self, data: &'a [u8], plan: usize, mut take: impl FnMut(Role, Value<'a>)) -> Option<()> {
         let plan = &self.plans[plan];
         let mut rest = Bytes(data);
@@ -373,7 +373,7 @@ impl Tables {
         Ok(Some(out))
     }
 
-    /// Write a checked message as an object of JSON, of its fields in wire order.
+    /// Write a checked message as a JSON object with its fields in wire order.
     pub fn write(&self, py: Python<'_>, data: &[u8], plan: usize, out: &mut Vec<u8>) -> Option<()> {
         let plan = &self.plans[plan];
         let mut rest = Bytes(data);
@@ -413,12 +413,12 @@ impl Tables {
         Some(())
     }
 
-    /// Return what is shown in the place of a credential.
+    /// Return the replacement shown for a credential.
     fn redacted<'py>(&self, py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         self.redacted.bind(py).call1((PyBytes::new(py, raw),))
     }
 
-    /// Return a text, the short ones from memory: neighbours share most of them.
+    /// Return a text; short ones are cached, since neighbouring frames share most of them.
     pub fn text<'py>(&self, py: Python<'py>, raw: &[u8]) -> Option<Bound<'py, PyString>> {
         if raw.len() > 64 {
             return Some(PyString::new(py, std::str::from_utf8(raw).ok()?));
@@ -435,7 +435,7 @@ impl Tables {
         Some(text)
     }
 
-    /// Return the name of a property, if it is not that of a credential, which only the reference masks.
+    /// Return the name of a property, unless it is that of a credential, which only the reference masks.
     fn key<'py>(&self, py: Python<'py>, raw: &[u8]) -> Plain<Bound<'py, PyString>> {
         let known = self.keys.lock().ok().and_then(|keys| keys.get(raw).map(|key| key.clone_ref(py)));
         if let Some(key) = known {

@@ -1,4 +1,4 @@
-//! What Python asks of frames in columns.
+//! Python's interface to frames in columns.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ impl Frames {
         self.entries.len()
     }
 
-    /// Read plain frames until one that is not plain, is not whole or is too large.
+    /// Read plain frames up to one that is not plain, not whole or too large.
     ///
     /// `names`: source, file, connection, protocol, direction; `at`: floor of moments, size of the largest frame, packet and sub of the
     /// latest name. Returns the new position, packet and sub, and the exception that ended it.
@@ -58,10 +58,10 @@ impl Frames {
         Ok((run.position, run.packet, run.sub, error))
     }
 
-    /// Read plain frames of which no payload is asked for until one that is not plain, is not whole or is too large.
+    /// Read plain frames whose payload is not requested, up to one that is not plain, not whole or too large.
     ///
-    /// `stream`: see `bodies::Stream`; `names`, `at`: see `read`. Returns the number of bytes of the frames, packet and sub of the latest name,
-    /// how many bytes are needed to go on, 0 if they are there, and the bytes behind the frames, joined, None if there are none.
+    /// `stream`: see `bodies::Stream`; `names`, `at`: see `read`. Returns the number of bytes of the frames, packet and sub of the latest
+    /// name, the number of bytes needed to continue, 0 if they are present, and the joined bytes after the frames, None if there are none.
     fn read_heads<'py>(
         &mut self,
         stream: bodies::Stream<'py>,
@@ -82,7 +82,8 @@ impl Frames {
         self.entries.sort_by_key(Entry::moment);
     }
 
-    /// Return rows, moments and attachments of `FrameBatch` of the frames at some places; with payloads and whole frames, as is asked for.
+    /// Return the rows, moments and attachments of `FrameBatch` for the frames at some places; with payloads and whole frames, if
+    /// requested.
     fn rows<'py>(
         &self,
         py: Python<'py>,
@@ -113,8 +114,8 @@ impl Frames {
         Ok((PyList::new(py, rows)?, entries.iter().map(Entry::moment).collect(), attachments))
     }
 
-    /// Put rows in the places of frames from a place on, of which there are rows, too: each its own, if it is among the rows, and those that
-    /// stand behind it. Returns the place behind them.
+    /// Replace frames from a place on by rows: each by its own row, if it is included, and the rows that follow it. Returns the place after
+    /// them.
     fn replace(&mut self, place: usize, of_frames: Vec<Py<PyAny>>, rows: Vec<Py<PyAny>>) -> PyResult<usize> {
         let stop = place + of_frames.len();
         let entries = self.entries.get_mut(place..stop).ok_or_else(no_such_frame)?;
@@ -133,11 +134,11 @@ impl Frames {
         Ok(stop)
     }
 
-    /// Name and pair the frames from a place on until one that Python must deal with.
+    /// Name and pair the frames from a place on, up to one that Python must handle.
     ///
-    /// `known`: of the session; `room`: SENDs that may begin to wait. Returns the place of that frame, the length if there is none, and by
-    /// how many more SENDs wait. `gives_opener`: gives an `opener::Opener`, where payloads are opened; those of which there is something to
-    /// be said are for Python.
+    /// `known`: state of the session; `room`: SENDs that may begin to wait. Returns the place of that frame, or the length if there is
+    /// none, and the increase in waiting SENDs. `gives_opener`: returns an `opener::Opener`, if payloads are opened; frames that cause
+    /// findings are left to Python.
     fn observe<'py>(
         &mut self,
         py: Python<'py>,
@@ -149,9 +150,8 @@ impl Frames {
         crate::session::observe(py, self, place, known, room, gives_opener)
     }
 
-    /// Open the batches of frames in a range of places until one that Python must deal with, or until many messages were opened: more than
-    /// `bounds` say, or with more bytes of payload. `known`, `room`: see `observe`; `opening`: see `opening::Opening`. Returns what `observe`
-    /// does.
+    /// Open the batches of frames in a range of places, up to one that Python must handle, or until more messages, or bytes of payload,
+    /// were opened than `bounds` allow. `known`, `room`: see `observe`; `opening`: see `opening::Opening`. Returns the same as `observe`.
     fn open<'py>(
         &mut self,
         py: Python<'py>,
@@ -173,7 +173,7 @@ impl Frames {
         self.entries.iter().flat_map(rows).collect()
     }
 
-    /// Return how many messages the metadata of the frames in columns name, and to how many bytes these decompress.
+    /// Return the number of messages according to the metadata of the frames in columns, and the number of bytes to which they decompress.
     fn named_messages(&self, py: Python<'_>) -> (i64, i64) {
         let tables = &self.reader.bind(py).get().tables;
         let (mut messages, mut bytes) = (0i64, 0i64);

@@ -1,4 +1,4 @@
-//! SENDs whose messages wait for their receipts, without an object of Python for each, however many blocks that takes.
+//! SENDs whose messages wait for their receipts, without a Python object for each, however many blocks that takes.
 
 use std::borrow::Cow;
 
@@ -11,29 +11,29 @@ use crate::messages::message_rows::{producer_name, row, RowValues, PRODUCE};
 use crate::messages::BatchReader;
 use crate::schema::named::Sent;
 
-/// What is known of a message without a batch before its metadata are read.
+/// Data of a message without a batch before its metadata are read.
 pub struct Unread<'a> {
     pub metadata: &'a [u8],
     pub size: u32,
     pub digest: Option<[u8; 32]>,
-    /// The text of the payload, if it is asked for.
+    /// The text of the payload, if it is requested.
     pub text: Option<Cow<'a, [u8]>>,
     /// Its frame, and the times and the index of the broker's metadata.
     pub sent: Sent,
     pub broker: (Option<i64>, Option<i64>),
 }
 
-/// A SEND with a message that is no part of a batch.
+/// A SEND with a message that is not part of a batch.
 #[derive(Debug)]
 pub struct KeptSend {
     pub sent: Sent,
-    /// Its place among those whose messages wait, and the weight of these (`Sends.hold`).
+    /// Its place among the SENDs whose messages wait, and the weight of the messages (`Sends.hold`).
     pub ticket: i64,
     pub weight: i64,
     /// Size of unusually large metadata.
     pub large: i64,
     pub metadata: Box<[u8]>,
-    /// Of the payload.
+    /// Size of the payload.
     pub size: u32,
     pub digest: Option<[u8; 32]>,
     pub text: Option<Box<[u8]>>,
@@ -48,8 +48,8 @@ impl KeptSend {
     }
 }
 
-/// What is needed to make objects of Python of the SENDs of a producer: types of SENDs, entries and rows, the reader of batches, names as
-/// in `Origin`, topic and id of the producer.
+/// Data for making Python objects of the SENDs of a producer: types of entries and rows, the reader of batches, names as in `Origin`, topic
+/// and id of the producer.
 pub struct Making {
     pub entry: Py<PyAny>,
     pub row: Py<PyAny>,
@@ -79,10 +79,10 @@ impl Making {
     }
 }
 
-/// Messages that wait for receipts, as the Python session counts them, and by how much a call has changed that.
+/// Messages that wait for receipts, as counted by the Python session, and the changes made by a call.
 #[derive(Default)]
 pub struct Held {
-    /// How many messages and bytes more may wait, and the latest ticket, when the call began; None as long as that is not known.
+    /// Number of messages and bytes that may still wait, and the latest ticket, at the beginning of the call; None if not yet known.
     known: Option<(i64, i64, i64)>,
     sends: i64,
     rows: i64,
@@ -115,12 +115,12 @@ impl Held {
         self.bytes -= weight;
     }
 
-    /// Look again how many may wait: Python has released messages.
+    /// Ask again how many may wait: Python has released messages.
     pub fn forget(&mut self) {
         self.known = None;
     }
 
-    /// Tell the session, by `Sends.keep`.
+    /// Tell the session, through `Sends.keep`.
     pub fn hand_over(&mut self, keep: &Bound<'_, PyAny>) -> PyResult<()> {
         let Held { sends, rows, bytes, tickets, .. } = std::mem::take(self);
         if tickets > 0 || sends != 0 {

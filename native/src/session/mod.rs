@@ -1,6 +1,7 @@
 //! The session over frames in columns: names of topics, producers and subscriptions, and receipts paired with their SENDs.
 //!
-//! The state is that of the Python session (`protocols/pulsar/session`), which stays the only owner. A frame that needs more than names and pairs ends the call, and Python deals with it.
+//! The state is that of the Python session (`protocols/pulsar/session`), which remains the only owner. A frame that needs more than names
+//! and pairs ends the call, and Python handles it.
 
 pub(crate) mod frame_batch;
 pub(crate) mod kept_sends;
@@ -30,47 +31,47 @@ pub struct Producer<'py> {
     pub waiting: PyRefMut<'py, SentQueue>,
     pub topic: u32,
     pub name: u32,
-    /// Its name is that of the first metadata that has one.
+    /// Whether its name is that of the first metadata with one.
     pub unnamed: bool,
 }
 
-/// What a call knows of the Python session.
+/// The view of the Python session during a call.
 pub struct State<'a, 'py> {
     pub py: Python<'py>,
     pub tables: &'a Tables,
     pub sent_type: &'a Py<PyAny>,
     producers: Bound<'py, PyDict>,
     consumers: Bound<'py, PyDict>,
-    /// Responses that came before their requests, if there are any.
+    /// Responses that came before their requests, if any.
     early: Option<Bound<'py, PyDict>>,
     delivered: Bound<'py, PyAny>,
-    /// Commands that are for Python.
+    /// Commands that are left to Python.
     pub left: [bool; 256],
-    /// Function that gives what opens payloads, if they are opened where there is something to open.
+    /// Function that returns the opener of payloads, if they are opened when there is something to open.
     gives_opener: Option<Bound<'py, PyAny>>,
     opener: Option<Opener<'py>>,
     pub known_producers: HashMap<i64, Option<Producer<'py>>>,
     known_consumers: HashMap<i64, Option<(u32, u32)>>,
-    /// SENDs that may wait yet.
+    /// SENDs that may still begin to wait.
     pub room: i64,
     pub waiting: i64,
-    /// Room for a payload that is decompressed.
+    /// Memory for a decompressed payload.
     pub opened: Vec<u8>,
     pub singles: Singles,
     pub held: Held,
-    /// Place of the frame that is opened, what is said of it, and what was opened, where frames are asked for, too.
+    /// Place of the frame being opened, its names, and what was opened, if frames are also requested.
     pub place: usize,
     pub named: Named,
     pub messages: OpenedMessages,
-    /// Bytes of the payloads that were opened, as texts.
+    /// Bytes of the opened payloads, as texts.
     pub texts: usize,
 }
 
-/// What a call takes of the Python session: producers, consumers, early responses, a function that remembers the size of a batch, and the
-/// commands that are for Python.
+/// Data that a call takes from the Python session: producers, consumers, early responses, a function that remembers the size of a batch,
+/// and the commands that are left to Python.
 pub type Known<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyAny>, HashSet<String>);
 
-/// Name and pair the frames from a place on until one that Python must deal with; see `Frames.observe`.
+/// Name and pair the frames from a place on, up to one that Python must handle; see `Frames.observe`.
 pub fn observe<'py>(
     py: Python<'py>,
     frames: &mut Frames,
@@ -162,7 +163,7 @@ impl<'a, 'py> State<'a, 'py> {
         }
     }
 
-    /// Open the payload of a frame, where that is asked for and there is something to open; return false if there is something to be said of it.
+    /// Open the payload of a frame, if that is requested and there is something to open; return false if that causes a finding.
     fn opens(&mut self, frames: &Frames, frame: &Frame) -> PyResult<bool> {
         let Some(gives_opener) = self.gives_opener.as_ref().filter(|_| frame.parts().numbers.wrapped) else { return Ok(true) };
         let opener = match &self.opener {
@@ -173,7 +174,7 @@ impl<'a, 'py> State<'a, 'py> {
         self.is_sound(frames, frame, &opener)
     }
 
-    /// Return the consumer of an ACK or FLOW that says no more than usual.
+    /// Return the consumer of an ACK or FLOW with nothing but the usual fields.
     pub fn plain_consumer(&mut self, frames: &mut Frames, frame: &Frame) -> PyResult<Option<(u32, u32)>> {
         if frames.is_plain_answer(frame) {
             self.consumer(frames, frame.parts().numbers.id)
@@ -215,7 +216,7 @@ impl<'a, 'py> State<'a, 'py> {
         Ok(named)
     }
 
-    /// Return a producer of which no sequence ids must be compared.
+    /// Return a producer whose sequence ids need not be compared.
     pub fn producer(&mut self, frames: &mut Frames, id: i64) -> PyResult<Option<&mut Producer<'py>>> {
         let py = self.py;
         if !self.known_producers.contains_key(&id) {
@@ -263,7 +264,7 @@ impl<'a, 'py> State<'a, 'py> {
 }
 
 impl Frames {
-    /// Return the number of a text of Python, 0 for None: each has one, however often the session is asked for it.
+    /// Return the number of a Python text, 0 for None: each text has one number, however often the session returns it.
     pub fn text(&mut self, text: &Bound<'_, PyAny>) -> PyResult<u32> {
         let Ok(text) = text.cast::<PyString>() else { return Ok(0) };
         let place = text.as_ptr() as usize;

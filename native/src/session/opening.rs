@@ -1,6 +1,7 @@
-//! Batches in columns of frames, opened for their messages: the way of entries from SENDs to their receipts, and of those of deliveries.
+//! Batches in columns of frames, opened for their messages: entries on their way from SENDs to their receipts, and entries of deliveries.
 //!
-//! The Python session owns what waits, opens payloads and bounds both. A frame with more than a batch ends the call, and Python deals with it.
+//! The Python session owns the waiting messages, opens payloads and bounds both. A frame with more than a batch ends the call, and Python
+//! handles it.
 
 use std::borrow::Cow;
 
@@ -20,13 +21,13 @@ use crate::session::{Known, State};
 
 const MILLISECOND: i64 = 1_000_000;
 const TIME_MAX: i64 = i64::MAX / MILLISECOND;
-/// Metadata of an entry, at most, that are not counted as large.
+/// Maximum size of an entry's metadata that are not counted as large.
 const METADATA_COMMON_BYTES: i64 = 256;
 const NO_CODEC: &[u8] = b"\"NONE\"";
 
-/// What opens entries: an `Opener` of their payloads, functions that count the messages of SENDs that wait and release them, the types of
-/// entries and of rows of messages, the list that takes entries, a function that returns how many messages and bytes may wait yet, and the
-/// latest ticket, and whether frames are asked for, too: they are named then, and keep the entries (`opened_messages`).
+/// Means to open entries: an `Opener` of their payloads; functions that count the messages of waiting SENDs and release them; the types of
+/// entries and of message rows; the list that takes entries; a function that returns how many messages and bytes may still wait, and the
+/// latest ticket; and whether frames are also requested: they are then named, and keep the entries (`opened_messages`).
 #[derive(FromPyObject)]
 pub struct Opening<'py> {
     #[pyo3(item(0))]
@@ -47,7 +48,7 @@ pub struct Opening<'py> {
     pub beside: bool,
 }
 
-/// Open frames from a place on until one that Python must deal with, or, if frames are not asked for, until `bounds`; see `Frames.open`.
+/// Open frames from a place on, up to one that Python must handle or, if frames are not requested, until `bounds`; see `Frames.open`.
 pub fn open<'py>(
     py: Python<'py>,
     frames: &mut Frames,
@@ -103,13 +104,14 @@ struct Shared<'py> {
     index: Option<i64>,
 }
 
-/// Return a time of the wire in ns; None for none, and for one that no int64 can hold.
+/// Return a time of the wire in ns; None if there is none, or it exceeds int64.
 pub fn nanoseconds(milliseconds: i64) -> Option<i64> {
     (milliseconds != 0 && -TIME_MAX < milliseconds && milliseconds < TIME_MAX).then_some(milliseconds * MILLISECOND)
 }
 
 impl<'py> Shared<'py> {
-    /// Return those of a frame; None if it has no batch, or one that is encrypted, in chunks, of a transaction, delayed, or with a schema.
+    /// Return the values of a frame; None if it has no batch, or one that is encrypted, in chunks, of a transaction, delayed, or with a
+    /// schema.
     fn of(py: Python<'py>, frames: &Frames, tables: &Tables, frame: &Frame) -> Option<Self> {
         let parts = frame.parts();
         let (mut producer, mut codec, mut plain) = (None, NO_CODEC, true);
@@ -172,7 +174,7 @@ pub fn message_id(py: Python<'_>, frames: &Frames, tables: &Tables, frame: &Fram
 }
 
 impl<'py> State<'_, 'py> {
-    /// Return how many messages were opened in a frame; None for one that Python must deal with.
+    /// Return the number of messages opened in a frame; None if Python must handle it.
     fn open(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
         if self.left[usize::from(frame.parts().command)] {
             return Ok(None);
@@ -221,7 +223,7 @@ impl<'py> State<'_, 'py> {
         Ok(Some(shared.messages))
     }
 
-    /// Give the messages of a SEND, under the message id of its receipt.
+    /// Hand on the messages of a SEND, under the message id of its receipt.
     fn release(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
         let py = self.py;
         let number = frame.parts().numbers.id;
@@ -251,7 +253,7 @@ impl<'py> State<'_, 'py> {
         Ok(Some(0))
     }
 
-    /// Give the messages of a SEND of Python, if it has any; return false if it is for Python.
+    /// Hand on the messages of a Python SEND, if it has any; return false if it is left to Python.
     fn release_entry(&mut self, frames: &Frames, sent: &Bound<'py, PyAny>, id: Option<Place>, opening: &Opening<'py>) -> PyResult<bool> {
         let py = self.py;
         let entry = sent.getattr(intern!(py, "entry"))?;
@@ -295,8 +297,8 @@ impl<'py> State<'_, 'py> {
         Ok(Some(shared.messages))
     }
 
-    /// Return the columns of a batch, and the size of unusually large metadata; None where Python must deal with it.
-    /// `payload`: the checksum of its frame, and its bytes.
+    /// Return the columns of a batch, and the size of unusually large metadata; None if Python must handle it. `payload`: checksum of the
+    /// frame, and payload bytes.
     fn batch(&mut self, payload: (u32, &[u8]), shared: &Shared<'py>, opener: &Opener<'py>) -> PyResult<Option<(Bound<'py, PyDict>, i64)>> {
         let (py, (_, bytes)) = (self.py, payload);
         let codec = shared.codec.as_ref().map(|codec| codec.extract::<Cow<str>>()).transpose()?;
@@ -319,7 +321,7 @@ impl<'py> State<'_, 'py> {
         opener.python.call_method1(intern!(py, "open_plain_batch"), arguments)?.extract()
     }
 
-    /// Return true if there is something to open in the payload of a frame, and nothing to be said of it.
+    /// Return true if there is something to open in the payload of a frame, and it causes no finding.
     pub fn is_sound(&mut self, frames: &Frames, frame: &Frame, opener: &Opener<'py>) -> PyResult<bool> {
         let py = self.py;
         let parts = frame.parts();
@@ -342,7 +344,7 @@ impl<'py> State<'_, 'py> {
         opener.python.call_method1(intern!(py, "is_sound"), arguments)?.extract()
     }
 
-    /// Open the entry of a frame. `names`: direction, topic, subscription; `id`: that of the messages, if it is known.
+    /// Open the entry of a frame. `names`: direction, topic, subscription; `id`: that of the messages, if known.
     #[allow(clippy::too_many_arguments)]
     fn entry(
         &mut self,

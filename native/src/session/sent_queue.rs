@@ -14,9 +14,9 @@ use crate::session::kept_sends::{KeptSend, Making};
 #[derive(Debug)]
 pub enum Waiting {
     Plain(Sent),
-    /// One whose message waits with it.
+    /// A SEND whose message waits with it.
     Kept(Box<KeptSend>),
-    /// An object of Python, which may have messages.
+    /// A Python object, which may have messages.
     Python(Py<PyAny>),
 }
 
@@ -29,7 +29,7 @@ impl Waiting {
         Ok(Waiting::Plain(Sent::of(sent)?))
     }
 
-    /// Return what all SENDs have.
+    /// Return the data that all SENDs have.
     pub fn sent(&self, py: Python<'_>) -> PyResult<Sent> {
         match self {
             Waiting::Plain(sent) => Ok(*sent),
@@ -44,7 +44,7 @@ impl Waiting {
 pub struct SentQueue {
     sent_type: Py<PyAny>,
     pub sent: VecDeque<Waiting>,
-    /// Makes objects of those that are kept, once there are such.
+    /// Makes objects of the kept SENDs, once there are any.
     making: Option<Box<Making>>,
 }
 
@@ -103,7 +103,7 @@ impl SentQueue {
         self.sent.clear();
     }
 
-    /// The deque that Python goes on with.
+    /// Pickle as the deque that Python continues with.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Vec<Bound<'py, PyAny>>,))> {
         let deque = py.import(intern!(py, "collections"))?.getattr(intern!(py, "deque"))?.cast_into::<PyType>()?;
         Ok((deque, (self.sent.iter().map(|waiting| self.object(py, waiting)).collect::<PyResult<_>>()?,)))

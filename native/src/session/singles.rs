@@ -1,4 +1,4 @@
-//! Messages of entries that are no batches. Those that come one behind the other and share most values become one entry of columns.
+//! Messages of entries that are not batches. Consecutive ones that share most values become one entry of columns.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use crate::session::kept_sends::{KeptSend, Making, Unread};
 use crate::session::opening::{message_id, nanoseconds, Opening};
 use crate::session::State;
 
-/// Largest number of messages of a run, and of bytes of their metadata; the next message begins another run.
+/// Maximum number of messages of a run, and of bytes of their metadata; the next message begins another run.
 const RUN_MAX: usize = 1024;
 const RUN_MAX_BYTES: usize = 256 << 10;
 /// Largest metadata of a message, and size of a SEND without its payload up to which it is not counted as large.
 const METADATA_MAX_BYTES: usize = 4096;
 const COMMON_BYTES: i64 = 256;
-/// Weight of a row that waits, and of each byte of large metadata (`protocols.pulsar.entry.reader.Entry.weight`).
+/// Weight of a waiting row, and of each byte of large metadata (`protocols.pulsar.entry.reader.Entry.weight`).
 const ROW_BYTES: i64 = 256;
 const METADATA_FACTOR: i64 = 16;
-/// Messages of a run are of one day: tables have folders of days.
+/// The messages of a run are of one day: tables have one folder per day.
 const DAY: i64 = 86_400 * 1_000_000_000;
 
 /// Tags of MessageMetadata.
@@ -46,7 +46,7 @@ const HIGHEST_SEQUENCE_ID: u64 = 192;
 const NULL_VALUE: u64 = 200;
 const NULL_KEY: u64 = 240;
 
-/// Return from a function with None where there is none: what is read is for Python.
+/// Unwrap a value, or return None: the data are left to Python.
 macro_rules! plain {
     ($value:expr) => {
         match $value {
@@ -57,7 +57,7 @@ macro_rules! plain {
 }
 
 impl<'a> Unread<'a> {
-    /// Return that of a frame; None if it is for Python.
+    /// Return the data of a frame; None if it is left to Python.
     pub fn of(frames: &'a Frames, py: Python<'a>, tables: &Tables, frame: &Frame, batches: &BatchReader) -> Option<Self> {
         let parts = frame.parts();
         let metadata = frames.slice(py, frame, parts.metadata.filter(|range| (range.1 - range.0) as usize <= METADATA_MAX_BYTES)?);
@@ -80,7 +80,7 @@ impl<'a> Unread<'a> {
 }
 
 impl BatchReader {
-    /// Append the message of an entry, and nothing if it is not plain.
+    /// Append the message of an entry, or nothing if it is not plain.
     pub fn single(&self, py: Python<'_>, unread: &Unread, batch: &mut Batch) -> PyResult<Option<Single>> {
         let (start, first) = (batch.metadata.len(), batch.pairs.len());
         batch.metadata.extend_from_slice(unread.metadata);
@@ -132,7 +132,7 @@ impl BatchReader {
         Ok(Some((message, single)))
     }
 
-    /// Return the columns that messages without a batch have for themselves.
+    /// Return the columns in which messages without a batch differ.
     pub fn single_columns<'py>(&self, py: Python<'py>, mut batch: Batch) -> PyResult<Bound<'py, PyDict>> {
         batch.metadata.extend_from_slice(&[b' '; crate::encoding::padded::STEP]);
         let batch = Arc::new(batch);
@@ -158,14 +158,14 @@ impl BatchReader {
     }
 }
 
-/// Weight of a message of a SEND that waits, and the size of its unusually large metadata. `text`: of its payload.
+/// Weight of a message of a waiting SEND, and the size of its unusually large metadata. `text`: that of its payload.
 fn weight(frame: &Frame, text: Option<&[u8]>) -> (i64, i64) {
     let large = (i64::from(frame.parts().payload_at) - COMMON_BYTES).max(0);
     (ROW_BYTES + text.map_or(0, characters) as i64 + METADATA_FACTOR * large, large)
 }
 
 impl Opening<'_> {
-    /// Return what makes objects of Python of the SENDs of a producer; None without a reader of batches.
+    /// Return the maker of Python objects of the SENDs of a producer; None without a reader of batches.
     pub fn making(&self, frames: &Frames, topic: Option<Bound<'_, PyString>>, id: i64) -> Option<Making> {
         let py = self.row.py();
         let (batches, _) = self.opener.batches.as_ref()?;
@@ -181,7 +181,7 @@ impl Opening<'_> {
 }
 
 impl<'py> State<'_, 'py> {
-    /// Give a message that is no part of a batch; return false if it is for Python. `number`: of its producer or consumer.
+    /// Hand on a message that is not part of a batch; return false if it is left to Python. `number`: that of its producer or consumer.
     pub fn give_single(
         &mut self,
         frames: &Frames,
@@ -249,7 +249,7 @@ impl<'py> State<'_, 'py> {
         opening.entries.append(opening.entry.call1((row, count, columns, 0))?)
     }
 
-    /// Open the SEND of one message, which waits for its receipt; None if it is for Python.
+    /// Open the SEND of one message, which waits for its receipt; None if it is left to Python.
     pub fn open_single_send(&mut self, frames: &mut Frames, frame: &Frame, opening: &Opening<'py>) -> PyResult<Option<i64>> {
         let py = self.py;
         let id = frame.parts().numbers.id;
@@ -276,7 +276,7 @@ impl<'py> State<'_, 'py> {
         Ok(Some(1))
     }
 
-    /// Open the delivery of one message to a consumer, whose topic and subscription are given; None if it is for Python.
+    /// Open the delivery of one message to a consumer with this topic and subscription; None if it is left to Python.
     pub fn open_single_delivery(
         &mut self,
         frames: &Frames,

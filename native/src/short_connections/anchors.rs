@@ -1,4 +1,4 @@
-//! The anchors of a connection: frames that all legs of its path through a proxy have, as `protocols.pulsar.session.anchors` finds them.
+//! The anchors of a connection: frames that all legs of its path through a proxy have, as found by `protocols.pulsar.session.anchors`.
 
 use std::collections::HashMap;
 
@@ -17,33 +17,33 @@ use crate::short_connections::requests::{Name, Request};
 /// First MESSAGEs that are kept until an ACK names them.
 const DELIVERED_MAX: usize = 64;
 
-/// Two frames, the second in answer to the first.
+/// Two frames, the second an answer to the first.
 pub struct Anchor {
-    /// Place of the second.
+    /// Place of the second frame.
     pub place: usize,
-    /// What all legs have, packed.
+    /// Packed content that all legs have.
     content: Vec<u8>,
     first: Sent,
     unique: bool,
     pushed: bool,
 }
 
-/// What of a connection was an anchor, and may yet be one.
+/// Number of anchors of a connection so far, and frames that may become anchors.
 #[derive(Default)]
 pub struct Anchors {
     given: usize,
     watched: usize,
-    /// By consumer, ledger and entry.
+    /// First MESSAGEs by consumer, ledger and entry.
     delivered: HashMap<(i64, i64, i64), Sent>,
 }
 
 impl Anchors {
-    /// Return true if there are not so many yet.
+    /// Return true if there are fewer than `most` so far.
     pub fn are_left(&self, most: usize) -> bool {
         self.given < most
     }
 
-    /// Return that of a request and its response, of which the command and the producer that it names are given.
+    /// Return the anchor of a request and its response, given their command and the producer that the response names.
     pub fn answered(
         &mut self,
         py: Python<'_>,
@@ -73,7 +73,7 @@ impl Anchors {
         Ok(Some(Anchor { place: 0, content, first: request.sent, unique: name.is_some(), pushed: false }))
     }
 
-    /// Return that of a SEND and its receipt, which has these numbers.
+    /// Return the anchor of a SEND and its receipt with these numbers.
     pub fn received(&mut self, numbers: &Numbers, sent: Sent, most: usize) -> Option<Anchor> {
         if !self.are_left(most) {
             return None;
@@ -96,7 +96,7 @@ impl Anchors {
         }
     }
 
-    /// Return that of an ACK with these fields, and the first MESSAGE that it names, of those kept.
+    /// Return the anchor of an ACK with these fields and the first kept MESSAGE that it names.
     pub fn acknowledged(&mut self, tables: &Tables, fields: &[u8], plan: usize, consumer: i64, most: usize) -> Option<Anchor> {
         if !self.are_left(most) || self.delivered.is_empty() {
             return None;
@@ -127,7 +127,7 @@ impl Anchors {
     }
 }
 
-/// Return what `model.digests.short_digest` returns.
+/// Return the result of `model.digests.short_digest`.
 fn short_digest(data: &[u8]) -> String {
     Blake2b::<U8>::digest(data).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -143,7 +143,7 @@ impl Anchor {
         Anchor { place, ..self }
     }
 
-    /// Return its row, a tuple of this type, as `dissect.contract.legs.anchor_row` makes it.
+    /// Return its row, a tuple of this type, like `dissect.contract.legs.anchor_row`.
     pub fn row<'py>(&self, of_type: &Bound<'py, PyAny>, frames: &Frames, [client, server]: &[String; 2]) -> PyResult<Bound<'py, PyAny>> {
         let py = of_type.py();
         let Some(Entry::Frame(frame)) = frames.entries.get(self.place) else { return Err(changed()) };

@@ -1,6 +1,7 @@
-//! Conversations that are plain so far: their frames are read, named and paired without Python.
+//! Conversations that have been plain so far: their frames are read, named and paired without Python.
 //!
-//! Python reads the connection if its session must remember more than names, requests and SENDs: a response without a request, for instance.
+//! Python reads the connection if its session must remember more than names, requests and SENDs: a response without a request, for
+//! instance.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -17,16 +18,16 @@ use crate::schema::tables::{CommandKind, Part, Role, Tables, Value};
 use crate::short_connections::anchors::{Anchor, Anchors};
 use crate::short_connections::requests::{Name, Request};
 
-/// Frames of a connection; of more, Python applies the bounds of the session.
+/// Maximum number of frames of a connection; beyond that, Python applies the bounds of the session.
 const FRAMES_MAX: u32 = 4096;
-/// Bytes of a name that is remembered as it is.
+/// Longest name that is remembered unchanged, bytes.
 const NAME_MAX: usize = 4096;
-/// What a response is that has failed.
+/// Outcome of a failed response.
 const FAILED: &[u8] = b"\"Failed\"";
-/// Begin of the names of producers whose receipts have numbers of their own.
+/// Prefix of the names of producers whose receipts have their own numbers.
 const REPLICATOR: &[u8] = b"pulsar.repl.";
 
-/// Bytes of a stream: a range of the data, the stream offset at which it begins, and where its pieces end.
+/// Bytes of a stream: a range of the data, the stream offset at which it begins, and the ends of its pieces.
 #[derive(Default)]
 pub struct StreamPart {
     pub range: Range<usize>,
@@ -34,18 +35,18 @@ pub struct StreamPart {
     pub places: Vec<Place>,
 }
 
-/// Sizes of frames: of the smallest one, of the largest one before a server announces how large messages are, and what frames may have
-/// beyond that.
+/// Sizes of frames: of the smallest one, of the largest one before a server announces the maximum message size, and the allowance beyond
+/// that.
 pub type Sizes = (usize, usize, usize);
 
-/// What is read plainly: frames of these sizes; where payloads are opened, those without anything to open in them; where exchanges are asked
-/// for, responses without an error.
+/// What is read as plain: frames of these sizes; if payloads are opened, those without anything to open in them; if exchanges are
+/// requested, responses without an error.
 #[derive(Clone, Copy)]
 pub struct Plainness {
     pub sizes: Sizes,
     pub opens: bool,
     pub exchanges: bool,
-    /// Number of the anchors that a connection gives.
+    /// Maximum number of anchors per connection.
     pub anchors: usize,
 }
 
@@ -53,29 +54,31 @@ pub struct Plainness {
 #[derive(Default)]
 pub struct Conversation {
     session: Session,
-    /// The first frame was read: there are some.
+    /// Whether the first frame was read.
     pub begun: bool,
-    /// Whole frames of both sides.
+    /// Number of whole frames of both sides.
     pub frames: [u32; 2],
     longest: usize,
 }
 
 impl Conversation {
-    /// Return true if something waits for its answer.
+    /// Return true if a request waits for its answer.
     pub fn waits(&self) -> bool {
         let Session { connecting, requests, producers, .. } = &self.session;
         connecting.is_some() || !requests.is_empty() || producers.values().any(|producer| !producer.waiting.is_empty())
     }
 
-    /// Return what both sides say of themselves: the fields of the first CONNECT and CONNECTED, with the plans of these; none before both came.
+    /// Return what both sides state about themselves: the fields of the first CONNECT and CONNECTED, with their plans; None before both
+    /// came.
     pub fn greetings(&self) -> Option<&[(Vec<u8>, usize); 2]> {
         self.session.greetings.as_slice().try_into().ok()
     }
 
-    /// Read the frames that these parts of both streams complete, the client's first; append them in the order of their moments. Return how
-    /// many bytes of each part are left, of a frame that is not whole; None, with no frames, if they are not plain.
+    /// Read the frames that these parts of both streams complete, the client's first; append them in the order of their moments. Return the
+    /// number of bytes left in each part, of an incomplete frame; None, without frames, if they are not plain.
     ///
-    /// `names`: of the rows of the client, and of the server; `file`: that of the packets; `anchors`: takes those of the frames.
+    /// `names`: names for the rows of the client, and of the server; `file`: that of the packets; `anchors`: takes the anchors of the
+    /// frames.
     #[allow(clippy::too_many_arguments)]
     pub fn feed<'py>(
         &mut self,
@@ -167,7 +170,7 @@ impl Conversation {
     }
 }
 
-/// Return true if the client speaks first.
+/// Return true if the client sends first.
 fn begins_plainly([client, server]: &[StreamPart; 2]) -> bool {
     match (client.places.first(), server.places.first()) {
         (Some(client), Some(server)) => client.packet < server.packet,
@@ -183,7 +186,7 @@ fn number(py: Python<'_>, frames: &mut Frames, name: &Name) -> PyResult<u32> {
     name.as_ref().map_or(Ok(0), |name| frames.text(name.bind(py).as_any()))
 }
 
-/// Fields of a command that a session asks for.
+/// Fields of a command that a session needs.
 #[derive(Default)]
 struct CommandFields {
     request: Option<i64>,
@@ -195,11 +198,11 @@ struct CommandFields {
     /// The name that a client chose for its consumer.
     consumer_name: Name,
     largest: Option<usize>,
-    /// Messages may have values.
+    /// Whether messages may have values.
     schema: bool,
-    /// A response says that something failed, or anything in words.
+    /// Whether a response states a failure, or has a text.
     error: bool,
-    /// Something that only Python deals with.
+    /// Whether there is something that only Python handles.
     rare: bool,
 }
 
@@ -236,12 +239,12 @@ struct Producer {
     waiting: VecDeque<Sent>,
 }
 
-/// What is known of a connection. Each command of it returns None for what Python must deal with.
+/// State of a connection. Each of its commands returns None for what Python must handle.
 #[derive(Default)]
 struct Session {
-    /// Bytes of the largest message, as the server announces it.
+    /// Size of the largest message announced by the server, bytes.
     largest: Option<usize>,
-    /// A CONNECT that waits, and its command.
+    /// A waiting CONNECT, and its command.
     connecting: Option<(Sent, u8)>,
     requests: HashMap<(u8, i64), Request>,
     producers: HashMap<i64, Producer>,
@@ -250,7 +253,7 @@ struct Session {
     /// See `Conversation::greetings`.
     greetings: Vec<(Vec<u8>, usize)>,
     anchors: Anchors,
-    /// The anchor that the frame at hand brings.
+    /// The anchor that the current frame completes.
     anchor: Option<Anchor>,
 }
 

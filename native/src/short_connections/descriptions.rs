@@ -1,4 +1,4 @@
-//! What both sides of connections say of themselves: most say the same.
+//! What both sides of connections state about themselves: most state the same.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::frames::{changed, Frames};
 use crate::short_connections::conversation::Conversation;
 
-/// Descriptions that are remembered, and the largest greetings of one.
+/// Number of cached descriptions, and the largest greetings of one.
 const MOST: usize = 1_024;
 const GREETINGS_MAX_BYTES: usize = 1_024;
 

@@ -1,7 +1,7 @@
-//! Short connections: read from their SYN on, many of them at a call, as long as their packets and frames are plain.
+//! Short connections: read from their SYN on, many at a call, as long as their packets and frames are plain.
 //!
-//! The packets of each open one are kept. Where one is not plain any more, Python gets them, and reads it from its beginning: so its state
-//! is what it would have been. At a RST, Python gets them for the state of TCP alone, and goes on with the RST.
+//! The packets of each open connection are kept. If one is no longer plain, Python gets its packets, and reads it from its beginning, so
+//! that it reaches the same state. At a RST, Python gets the packets only for the state of TCP, and continues with the RST.
 
 pub(crate) mod anchors;
 pub(crate) mod conversation;
@@ -24,10 +24,10 @@ use crate::tcp::closed_connections::{Closed, ClosedConnections, ClosedTuple, Key
 use crate::tcp::kept_packets::{flow_key, packets_of, reverse, Kept, KeyedSegment};
 use crate::tcp::plain_tcp::{opens, Brings, PlainTcp, TcpBounds};
 
-/// Packets and bytes of a connection that are kept; a longer one is none of these.
+/// Maximum number of packets and bytes kept of a connection; a longer one does not count as short.
 const PACKETS_MAX: usize = 512;
 const BYTES_MAX: usize = 32 << 10;
-/// Bytes of all connections that are kept, with their packets: beyond, those that have most are given to Python, until a half is left.
+/// Bytes kept of all connections, with their packets: beyond that, the largest ones are handed to Python, until half is left.
 const KEPT_MAX_BYTES: usize = 16 << 20;
 
 /// An open connection.
@@ -36,14 +36,14 @@ struct Open {
     name: Py<PyString>,
     tcp: PlainTcp,
     conversation: Conversation,
-    /// Bytes of frames that are not whole, and the stream offsets behind them.
+    /// Bytes of incomplete frames, and the stream offsets after them.
     rests: [Vec<u8>; 2],
     ends: [i64; 2],
     kept: Kept,
 }
 
 impl Open {
-    /// Bytes of memory.
+    /// Memory, bytes.
     fn cost(&self) -> usize {
         size_of::<Open>() + self.kept.size()
     }
@@ -52,23 +52,23 @@ impl Open {
 /// Segments of the client and of the server in a block.
 type Flows<'py> = [Option<PyRef<'py, Segments>>; 2];
 
-/// What a block brought of a connection: its flows, and where its bytes lie in the data of all.
+/// The contribution of a block to a connection: its flows, and the place of its bytes in the common data.
 struct Fed<'py> {
     key: Key,
     open: Box<Open>,
     flows: Flows<'py>,
     parts: [StreamPart; 2],
-    /// Packet with a RST, from which on Python takes what follows.
+    /// Packet with a RST, from which on Python reads the connection.
     reset: Option<i64>,
 }
 
-/// What has become of a connection in a block.
+/// What became of a connection in a block.
 enum Outcome {
     /// It is open, or waits for late packets here.
     Taken,
-    /// It is not plain.
+    /// It is not plain: its packets.
     Released(Kept),
-    /// A RST comes: its packets before that one.
+    /// A RST comes: its packets before the RST.
     Reset(Kept),
 }
 
@@ -79,21 +79,21 @@ enum Found {
     Closed(Key),
 }
 
-/// Flow keys of the connections that have frames here, by name, and the names of recognised ones that have ended.
+/// Flow keys of the connections with frames here, by name, and the names of recognised connections that have ended.
 type Names<'py> = (Bound<'py, PyDict>, Vec<String>);
 
-/// A connection that a RST ends: its first packet in the block, all of them before the RST, in their order, name, flow key of the client,
+/// A connection that a RST ends: its first packet in the block, all its packets before the RST, in order, name, flow key of the client,
 /// first packet and its time, and whether frames were read.
 type Ended<'py> = (i64, Vec<KeyedSegment<'py>>, Py<PyString>, Bound<'py, PyBytes>, (i64, i64), bool);
 
-/// Flows of other connections, and of these from a RST on, how many connections began, less those of which Python counts it, their names, and
-/// what Python has to do first: packets to read again, in their order, closed connections of which packets came, and those with a RST; and
-/// those that the block has closed, where rules ask for them.
+/// Flows of other connections, and of these from a RST on; the number of connections that began, without those that Python counts; their
+/// names; and what Python has to do first: packets to read again, in order, closed connections that got packets, and those with a RST; and
+/// those that the block has closed, if rules require them.
 type Read<'py> =
     (Bound<'py, PyDict>, isize, Names<'py>, Vec<KeyedSegment<'py>>, Vec<ClosedTuple<'py>>, Vec<Ended<'py>>, Vec<ClosedTuple<'py>>);
 
-/// What is asked for beside frames: exchanges, rows of connections, these when connections end, anchors, so many for each connection, the type
-/// of their rows, and a function that describes both sides of a connection.
+/// Requests in addition to frames: exchanges, connection rows, these at the ends of connections, the number of anchors per connection, the
+/// type of their rows, and a function that describes both sides of a connection.
 type Asked<'py> = (bool, bool, bool, usize, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// See `read`.
@@ -108,14 +108,14 @@ struct Arguments<'a, 'py> {
 pub struct ShortConnections {
     bounds: TcpBounds,
     plainness: Plainness,
-    /// Rows of connections are asked for, at their end and when they have ended.
+    /// Whether connection rows are requested, after late packets (`rows`) and at the end of the connection (`ends`).
     rows: bool,
     ends: bool,
     anchor_type: Py<PyAny>,
     descriptions: Descriptions,
     open: HashMap<Key, Box<Open>>,
     closed: ClosedConnections,
-    /// Those that the block at hand has closed.
+    /// Connections that the current block has closed.
     closing: Vec<Closed>,
     kept_bytes: usize,
 }
@@ -138,22 +138,22 @@ impl ShortConnections {
         self.open.len()
     }
 
-    /// Number of closed connections of which late packets may come.
+    /// Number of closed connections that may get late packets.
     #[getter]
     fn closed(&self) -> usize {
         self.closed.len()
     }
 
-    /// File and packet at which the first of those was closed.
+    /// File and packet at which the first of the closed connections was closed.
     #[getter]
     fn oldest(&mut self) -> Option<(i64, i64)> {
         self.closed.oldest_place()
     }
 
-    /// Read the flows of a block that are of these connections, or begin one.
+    /// Read the flows of a block that belong to these connections, or begin one.
     ///
-    /// `frames`: takes their frames; `flows`: of the block; `known`: those of other connections by flow key; `names`: source, file,
-    /// protocol, direction of the client, of the server.
+    /// `frames`: takes their frames; `flows`: those of the block; `known`: other connections by flow key; `names`: source, file, protocol,
+    /// direction of the client, of the server.
     fn read<'py>(
         &mut self,
         py: Python<'py>,
@@ -166,8 +166,8 @@ impl ShortConnections {
         caught(|| self.read_flows(py, frames, &Arguments { flows, known, names, file }))
     }
 
-    /// Forget the closed connections that were closed first, as long as their last packet lies before a time, and they were closed before a
-    /// place; return them, where their rows are asked for, so many at most.
+    /// Forget the connections that were closed first, as long as their last packet is before a time, and they were closed before a place;
+    /// return at most `most` of them, if their rows are requested.
     fn forget<'py>(&mut self, py: Python<'py>, time: i64, before: (i64, i64), most: usize) -> Vec<ClosedTuple<'py>> {
         let mut forgotten = Vec::new();
         while let Some(key) = self.closed.overdue(time, before).filter(|_| forgotten.len() < most) {
@@ -180,7 +180,8 @@ impl ShortConnections {
         forgotten
     }
 
-    /// Give up all open connections, and return their packets; or, as nothing follows, of those of which Python has to say more.
+    /// Give up all open connections, and return their packets; or, if nothing follows, only the packets of those that Python has more to
+    /// report on.
     fn end<'py>(&mut self, py: Python<'py>, all: bool) -> PyResult<Vec<KeyedSegment<'py>>> {
         let rows = self.rows;
         let is_quiet = |open: &Open| !rows && open.tcp.is_complete() && open.rests.iter().all(Vec::is_empty);
@@ -189,8 +190,8 @@ impl ShortConnections {
         packets_of(py, released)
     }
 
-    /// Give up closed connections in the order of their last packets, so many at most, as their capture has ended; return them, where their
-    /// rows are asked for.
+    /// Give up closed connections in the order of their last packets, at most `most`, as their capture has ended; return them, if their
+    /// rows are requested.
     fn take_finished<'py>(&mut self, py: Python<'py>, most: usize) -> Vec<ClosedTuple<'py>> {
         if !self.rows {
             self.closed = ClosedConnections::default();
@@ -198,7 +199,7 @@ impl ShortConnections {
         self.closed.take_finished(py, most)
     }
 
-    /// Give up the closed connections that were closed first, so many at most.
+    /// Give up the connections that were closed first, at most `most`.
     fn take_closed<'py>(&mut self, py: Python<'py>, most: usize) -> Vec<ClosedTuple<'py>> {
         self.closed.take_oldest(py, most)
     }
@@ -284,7 +285,7 @@ impl ShortConnections {
         Ok((others, begun, names, packets_of(py, released)?, reopened, resets, closing))
     }
 
-    /// Find the connection of a flow and the one of the other direction; take an open one out, and begin one with a SYN.
+    /// Find the connection of a flow and the flow of the other direction; take an open one out, and begin one with a SYN.
     fn find<'py>(&mut self, py: Python<'py>, key: Key, is_compiled: bool, flows: &Flows<'py>, of: &Arguments<'_, 'py>) -> PyResult<Found> {
         let back = reverse(&key);
         for client in [key, back] {
@@ -308,7 +309,7 @@ impl ShortConnections {
         Ok(Found::Open(key, Box::new(Open { file: of.file, name, tcp, conversation, rests, ends, kept })))
     }
 
-    /// Take the packets of an open connection up to a RST, and put its bytes behind those of others. Return where these lie, and the packet of
+    /// Take the packets of an open connection up to a RST, and append its bytes to those of others. Return their places, and the packet of
     /// the RST, if one ends it; None if the packets are not plain, or too many.
     fn take<'py>(
         &self,
@@ -419,7 +420,7 @@ impl ShortConnections {
         Ok(Outcome::Taken)
     }
 
-    /// Put rows of anchors behind their frames.
+    /// Put rows of anchors after their frames.
     fn add_anchors(&self, py: Python<'_>, frames: &mut Frames, client: &Key, anchors: &[Anchor]) -> PyResult<()> {
         let ends =
             || [*client, reverse(client)].map(|[a, b, c, d, .., p, q, _, _]| format!("{a}.{b}.{c}.{d}:{}", u16::from_be_bytes([p, q])));
@@ -431,7 +432,7 @@ impl ShortConnections {
         Ok(())
     }
 
-    /// Take late packets of a closed connection, which are in a file; return false if one of them says more than an acknowledgment.
+    /// Take late packets of a closed connection in a file; return false if one of them is more than an acknowledgment.
     fn take_late(&mut self, client: &Key, flows: &Flows<'_>, file: i64) -> bool {
         let Some(tcp) = self.closed.get_mut(client) else { return false };
         let mut late: Vec<&Segment> = flows.iter().flatten().flat_map(|flow| flow.segments()).collect();
@@ -449,7 +450,7 @@ impl ShortConnections {
         true
     }
 
-    /// Give up the connections of which most is kept, if too much is.
+    /// Give up the connections with most kept bytes, if there are too many in all.
     fn release_largest(&mut self) -> Vec<(Key, Kept)> {
         let mut released = Vec::new();
         if self.kept_bytes > KEPT_MAX_BYTES {

@@ -1,14 +1,14 @@
-//! Requests of short connections, and names that are remembered of these.
+//! Requests of short connections, and the names remembered for them.
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::schema::named::Sent;
 
-/// A text that is remembered from one block to the next.
+/// A text that is kept from one block to the next.
 pub type Name = Option<Py<PyString>>;
 
-/// A request that waits, with its names.
+/// A waiting request, with its names.
 pub struct Request {
     pub sent: Sent,
     pub command: u8,

@@ -1,4 +1,4 @@
-//! Connections that have ended, in few bytes each: very many wait for late packets, and to most of them none comes.
+//! Ended connections, in few bytes each: very many wait for late packets, which most never get.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,38 +8,39 @@ use pyo3::types::PyBytes;
 /// Flow key: addresses and ports.
 pub type Key = [u8; 12];
 
-/// Connections in a piece of the memory, which is given back when all of them are forgotten.
+/// Connections per piece of memory, which is released when all of them are forgotten.
 const TOGETHER: usize = 256;
 
-/// Sequence number behind a stream, its length, identification, options and size of its newest segment, and its segments with data.
+/// Sequence number after a stream, its length, identification, options and size of its newest segment, and its number of segments with
+/// data.
 type StreamTuple<'py> = (u32, u32, u16, Bound<'py, PyBytes>, u32, u32);
 
-/// First packet and its time; packet that closes the connection, and its time; file, number and time of the last packet; packets; stream of
-/// the first FIN, and the time of that; both streams.
+/// First packet and its time; packet that closes the connection, and its time; file, number and time of the last packet; number of packets;
+/// stream of the first FIN, and its time; both streams.
 type ConnectionTuple<'py> = ((i64, i64), (i64, i64), (i64, i64, i64), i64, (usize, i64), StreamTuple<'py>, StreamTuple<'py>);
 
-/// Numbers of the frames of client and server, and what both say of themselves, where rows of connections are asked for.
+/// Numbers of the frames of client and server, and what both state about themselves, if connection rows are requested.
 pub type Told<'py> = ((u32, u32), Option<Bound<'py, PyAny>>);
 
 /// Flow key of the client, whether frames were read, file of the beginning, the state of TCP, and what the frames told.
 pub type ClosedTuple<'py> = (Bound<'py, PyBytes>, bool, i64, ConnectionTuple<'py>, Told<'py>);
 
-/// What `StreamTuple` has of a stream; its options are those of `ClosedTcp`.
+/// The values of `StreamTuple`; its options are in `ClosedTcp`.
 pub struct ClosedStream {
     pub expected: u32,
     pub length: u32,
     pub size: u32,
     pub segments: u32,
     pub identification: u16,
-    /// Number of their bytes.
+    /// Size of its options, bytes.
     pub options: u8,
 }
 
-/// What `ConnectionTuple` has.
+/// The values of `ConnectionTuple`.
 pub struct ClosedTcp {
     pub begun: (i64, i64),
     pub closing: (i64, i64),
-    /// Late packets may come in a later file than the others.
+    /// File, number and time of the last packet: late packets may be in a later file than the others.
     pub last: (i64, i64, i64),
     pub packets: i64,
     /// Time of the first FIN.
@@ -61,7 +62,7 @@ impl ClosedTcp {
     }
 }
 
-/// A connection that has ended.
+/// An ended connection.
 pub struct Closed {
     pub key: Key,
     pub file: i64,
@@ -84,17 +85,17 @@ impl Closed {
 #[derive(Default)]
 pub struct ClosedConnections {
     pieces: VecDeque<Vec<Closed>>,
-    /// Number of the first one in the pieces, and of the oldest one that waits, or waited longer than others.
+    /// Number of the first connection in the pieces, and of the oldest one that waits, or a lower one.
     first: usize,
     oldest: usize,
     /// Numbers of those that wait.
     numbers: HashMap<Key, usize>,
-    /// Those that are given up as their capture has ended, the last one first.
+    /// Those to be given up because their capture has ended, the last one first.
     finished: Vec<Key>,
 }
 
 impl ClosedConnections {
-    /// Number of those that wait.
+    /// Number of waiting connections.
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
@@ -108,7 +109,7 @@ impl ClosedConnections {
         Some(&mut self.pieces[place / TOGETHER][place % TOGETHER].tcp)
     }
 
-    /// Add those that a block has closed.
+    /// Add the connections that a block has closed.
     pub fn add(&mut self, mut closed: Vec<Closed>) {
         closed.sort_unstable_by_key(|closed| closed.tcp.closing.0);
         for each in closed {
@@ -129,7 +130,7 @@ impl ClosedConnections {
         Some(self.pieces[place / TOGETHER][place % TOGETHER].tuple(py))
     }
 
-    /// Give up the oldest ones, so many at most.
+    /// Give up the oldest ones, at most `most`.
     pub fn take_oldest<'py>(&mut self, py: Python<'py>, most: usize) -> Vec<ClosedTuple<'py>> {
         let mut taken = Vec::new();
         while taken.len() < most {
@@ -140,7 +141,7 @@ impl ClosedConnections {
         taken
     }
 
-    /// Give up those with the first last packets, so many at most; until all are given up, none is added.
+    /// Give up those whose last packets came first, at most `most`; none is added until all are given up.
     pub fn take_finished<'py>(&mut self, py: Python<'py>, most: usize) -> Vec<ClosedTuple<'py>> {
         if self.finished.is_empty() {
             let pieces = &self.pieces;
@@ -159,7 +160,7 @@ impl ClosedConnections {
         self.oldest().map(|oldest| (oldest.file, oldest.tcp.closing.0))
     }
 
-    /// Return the oldest one if its last packet lies before a time, and it was closed before a place.
+    /// Return the oldest one if its last packet is before a time, and it was closed before a place.
     pub fn overdue(&mut self, time: i64, before: (i64, i64)) -> Option<Key> {
         self.oldest().filter(|oldest| oldest.tcp.last.2 < time && (oldest.file, oldest.tcp.closing.0) < before).map(|oldest| oldest.key)
     }
@@ -169,7 +170,7 @@ impl ClosedConnections {
         self.numbers.remove(key);
     }
 
-    /// Return the oldest one that waits; forget what lies before it.
+    /// Return the oldest waiting one; forget those before it.
     fn oldest(&mut self) -> Option<&Closed> {
         loop {
             let place = self.oldest - self.first;

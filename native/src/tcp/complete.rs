@@ -1,4 +1,4 @@
-//! Connections that begin and end within one block, as `tcp.complete_connections` finds them.
+//! Connections that begin and end within one block, as found by `tcp.complete_connections`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -9,14 +9,14 @@ use crate::capture::segments::{Segment, Segments, FIN, RST, SYN};
 const ACK: u8 = 0x10;
 const HANDSHAKE_FLAGS: u8 = FIN | SYN | RST | ACK;
 
-/// A stream: sequence number behind it, its length, identification, options and size of its newest segment, and its pieces.
+/// A stream: sequence number after it, its length, identification, options and size of its newest segment, and its pieces.
 pub type StreamTuple = (u32, u32, u16, Py<PyBytes>, usize, Pieces);
 
-/// First packet and its time; packet that closes the connection, and the latest time up to that; last packet and its time; latest time of
-/// all; stream of the first FIN, and the time of that; both streams.
+/// First packet and its time; packet that closes the connection, and the latest time up to it; last packet and its time; latest time of
+/// all; stream of the first FIN, and its time; both streams.
 pub type ConnectionTuple = ((i64, i64), (i64, i64), (i64, i64), i64, (usize, i64), StreamTuple, StreamTuple);
 
-/// A stream from its SYN to its FIN: the number behind it, its newest segment, its FIN, and its pieces.
+/// A stream from its SYN to its FIN: the sequence number after it, its newest segment, its FIN, and its pieces.
 struct CompleteStream<'a> {
     first: u32,
     expected: u32,
@@ -26,7 +26,7 @@ struct CompleteStream<'a> {
 }
 
 impl<'a> CompleteStream<'a> {
-    /// Return the stream of some segments, the first of which is its SYN; None when it needs a closer look.
+    /// Return the stream of some segments, the first of which is its SYN; None if it needs closer examination.
     fn of(segments: &'a [Segment]) -> Option<Self> {
         let (syn, following) = segments.split_first()?;
         let first = syn.sequence.wrapping_add(1);
@@ -69,8 +69,8 @@ fn opens(segment: &Segment, flags: u8) -> bool {
     segment.flags & HANDSHAKE_FLAGS == flags && segment.payload.0 == segment.payload.1 && segment.missing == 0 && segment.window > 0
 }
 
-/// Return the connection that is all of these segments of a client, and those of the server, from SYN to both FINs; None when they need the
-/// general path. `longest`: time that it may take, ns.
+/// Return the connection that consists of all these segments of a client, and those of the server, from SYN to both FINs; None if they need
+/// the general path. `longest`: maximum duration, ns.
 pub fn connection(py: Python<'_>, client: &Segments, server: &Segments, longest: i64) -> Option<ConnectionTuple> {
     let ([syn, second, ..], [answer, ..]) = (client.segments(), server.segments()) else { return None };
     if !opens(syn, SYN) || !opens(answer, SYN | ACK) || answer.acknowledgment != syn.sequence.wrapping_add(1) {

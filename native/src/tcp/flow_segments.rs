@@ -1,4 +1,4 @@
-//! What Python asks of the segments of a flow.
+//! Python's interface to the segments of a flow.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -48,7 +48,7 @@ impl Segments {
         Ok(())
     }
 
-    /// The list that Python goes on with.
+    /// Pickle as the list that Python continues with.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Vec<Bound<'py, PyTuple>>,))> {
         Ok((py.get_type::<PyList>(), (self.tuples(py)?,)))
     }
@@ -58,14 +58,14 @@ impl Segments {
         self.segments.iter().map(|segment| segment.time).max().unwrap_or(0)
     }
 
-    /// Segments that are looked for, as `tcp.placement` finds them, each with number, flags, start and end in the stream; `copies` takes the
-    /// packets of those, in the place of this, of which no more is to be said than the names of the frames with bytes there, as
-    /// `analysis.packet_selection` tells them.
+    /// Selected segments, as found by `tcp.placement`, each with number, flags, start and end in the stream. Instead of returning them,
+    /// `copies` takes the packets whose comments consist only of the names of the frames with bytes there, as in
+    /// `analysis.packet_selection`.
     ///
-    /// `position`: sequence number and length of the stream behind the block, and bytes from there to the last that belong to it; `frames`:
-    /// those whose bytes are looked for; `packets`: whether all are looked for, and the numbers of others that are.
-    /// `commands`: by their numbers; `findings`: bits of sub in a name, and findings on frames by file and name, and on packets, whose sub is
-    /// 0; `file`: that of the segments.
+    /// `position`: sequence number and length of the stream after the block, and the distance from there to the last bytes that belong to
+    /// it; `frames`: those whose bytes are selected; `packets`: whether all are selected, and the numbers of others that are. `commands`:
+    /// names by number; `findings`: bits of sub in a name, and findings on frames by file and name, and on packets, whose sub is 0; `file`:
+    /// that of the segments.
     #[allow(clippy::too_many_arguments)]
     fn copies(
         &self,
@@ -115,8 +115,8 @@ impl Segments {
         complete::connection(py, self, server, longest)
     }
 
-    /// How many segments are not in order, one behind the other, or ask for a closer look, and the packet of the first one; the first
-    /// with the next sequence number.
+    /// The number of segments that are not in order, or need closer examination, and the packet of the first one; the first segment in
+    /// order has the next sequence number.
     fn odd(&self, sequence: i64) -> (usize, Option<i64>) {
         let mut expected = sequence;
         let (mut odd, mut first) = (0, None);
@@ -138,9 +138,9 @@ impl Segments {
         (self.part(py, ..self.place_of(packet)), self.behind(py, packet))
     }
 
-    /// Pieces of the segments of a stream, the first with the next sequence number; None when one of them is not in order, or asks for a
-    /// closer look, as a closed window or sequence numbers that wrap do. With them their size and, of the last one that brings data,
-    /// identification, size and options.
+    /// Pieces of the segments of a stream, the first with the next sequence number; None if one of them is not in order, or needs closer
+    /// examination, as with a closed window or wrapping sequence numbers. Also their size and, of the last one with data, identification,
+    /// size and options.
     fn in_order(&self, py: Python<'_>, sequence: i64) -> Option<(Pieces, usize, u16, usize, Py<PyBytes>)> {
         let mut expected = sequence;
         let mut pieces = Vec::with_capacity(self.segments.len());

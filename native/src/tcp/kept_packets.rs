@@ -9,7 +9,7 @@ use crate::tcp::closed_connections::Key;
 /// A packet with its flow key.
 pub type KeyedSegment<'py> = (Bound<'py, PyBytes>, Bound<'py, PyTuple>);
 
-/// A packet: what `Segment` has of it, and the ends of its payload and options in the bytes of all packets.
+/// A packet: the values of `Segment`, and the ends of its payload and options in the bytes of all packets.
 pub struct Packet {
     number: i64,
     time: i64,
@@ -31,7 +31,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Bytes of memory.
+    /// Memory, bytes.
     pub fn size(&self) -> usize {
         self.packets.len() * size_of::<Packet>() + self.bytes.len()
     }
@@ -69,12 +69,12 @@ pub fn reverse(key: &Key) -> Key {
     [e, f, g, h, a, b, c, d, k, l, i, j]
 }
 
-/// Return a flow key of Python.
+/// Return the flow key in a Python object.
 pub fn flow_key(key: &Bound<'_, PyAny>) -> Option<Key> {
     Key::try_from(key.cast::<PyBytes>().ok()?.as_bytes()).ok()
 }
 
-/// Return the packets of some connections, in their order.
+/// Return the packets of some connections, in order.
 pub fn packets_of<'py>(py: Python<'py>, released: Vec<(Key, Kept)>) -> PyResult<Vec<KeyedSegment<'py>>> {
     let mut packets = Vec::new();
     for (key, kept) in released {

@@ -1,4 +1,4 @@
-//! Connections that are plain: seen from their SYN on, in order.
+//! Plain connections: seen from their SYN on, in order.
 
 pub(crate) mod closed_connections;
 pub(crate) mod complete;

@@ -1,4 +1,4 @@
-//! Frames of a stream that are looked for, in the order of the stream, in about ten bytes each: there may be very many.
+//! Selected frames of a stream, in the order of the stream, in about ten bytes each: there may be very many.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use crate::capture::segments::packed;
 use crate::encoding::wire::Bytes;
 
-/// Frames of which one is kept as it is, so that a search begins there: so many, or up to twice as many where some came late.
+/// Number of frames per step, whose first frame is kept unpacked, so that a search can begin there; up to twice as many if some came late.
 const STEP: usize = 16;
 
 /// A frame: its bytes in the stream, and numbers of its file, name and command.
@@ -22,7 +22,7 @@ pub struct FrameRange {
     pub command: i64,
 }
 
-/// See above: of each step the first frame with the place of the others, which are differences.
+/// The frames of each step: the first one, with the place of the others, which are stored as differences.
 #[pyclass(module = "pulsarscope_native")]
 pub struct PackedFrames {
     sub_bits: u32,
@@ -35,7 +35,7 @@ pub struct PackedFrames {
 }
 
 impl PackedFrames {
-    /// Return the frames with bytes from `start` to `end`, whose ends ascend as their starts do.
+    /// Return the frames with bytes from `start` to `end`; their ends ascend like their starts.
     pub fn between(&self, start: i64, end: i64) -> impl Iterator<Item = FrameRange> + '_ {
         let first = self.marks.partition_point(|(frame, _)| frame.end <= start).saturating_sub(1);
         self.frames(first).skip_while(move |frame| frame.end <= start).take_while(move |frame| start < end && frame.start < end)
@@ -46,7 +46,7 @@ impl PackedFrames {
         (mark..self.marks.len()).flat_map(|mark| self.step(mark))
     }
 
-    /// Return where the differences of a step lie.
+    /// Return the range of the differences of a step.
     fn range(&self, mark: usize) -> Range<usize> {
         self.marks[mark].1 as usize..self.marks.get(mark + 1).map_or(self.bytes.len(), |(_, at)| *at as usize)
     }
@@ -67,7 +67,7 @@ impl PackedFrames {
         Some(FrameRange { start, end, file, name, command: number()? })
     }
 
-    /// Append what tells a frame from the one before it.
+    /// Append the differences between a frame and the preceding one.
     fn pack(bits: u32, last: &FrameRange, frame: &FrameRange, out: &mut Vec<u8>) {
         let numbers = [
             frame.start.wrapping_sub(last.end),
@@ -99,7 +99,7 @@ impl PackedFrames {
         self.last = frame;
     }
 
-    /// Put a frame before others; return false where one begins there.
+    /// Insert a frame before others; return false if another one begins there.
     fn insert(&mut self, frame: FrameRange) -> bool {
         let mark = self.marks.partition_point(|(other, _)| other.start <= frame.start).saturating_sub(1);
         let mut step: Vec<FrameRange> = self.step(mark).collect();
@@ -142,7 +142,7 @@ impl PackedFrames {
         self.count
     }
 
-    /// Add a frame and return true, or false where one begins there.
+    /// Add a frame and return true, or false if another one begins there.
     fn add(&mut self, start: i64, end: i64, file: i64, name: i64, command: i64) -> bool {
         let frame = FrameRange { start, end, file, name, command };
         if self.count > 0 && start <= self.last.start {
@@ -152,8 +152,8 @@ impl PackedFrames {
         true
     }
 
-    /// Add frames and return true: starts, in ascending order, ends, files, names and commands, each as integers of 64 bits; return false where
-    /// they do not lie behind all others.
+    /// Add frames and return true: starts in ascending order, ends, files, names and commands, each as 64-bit integers; return false if
+    /// they do not come after all others.
     fn extend(&mut self, starts: &[u8], ends: &[u8], files: &[u8], names: &[u8], commands: &[u8]) -> bool {
         if self.count > 0 && !starts.is_empty() && packed(starts, 0) <= self.last.start {
             return false;
@@ -165,7 +165,7 @@ impl PackedFrames {
         true
     }
 
-    /// Return all frames, as `extend` takes them.
+    /// Return all frames, in the form that `extend` takes.
     fn columns<'py>(&self, py: Python<'py>) -> [Bound<'py, PyBytes>; 5] {
         let mut columns: [Vec<u8>; 5] = Default::default();
         for FrameRange { start, end, file, name, command } in self.frames(0) {

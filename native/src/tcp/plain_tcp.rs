@@ -1,6 +1,6 @@
-//! State of TCP of a connection that is plain so far: seen from its SYN on, in order, without a closed window or a reset.
+//! State of TCP of a connection that has been plain so far: seen from its SYN on, in order, without a closed window or a reset.
 //!
-//! What follows from a packet is what `tcp.assembler` makes of it; of any other packet it must decide.
+//! The effects of a packet are those in `tcp.assembler`, which must decide about any other packet.
 
 use crate::capture::segments::{Segment, FIN, RST, SYN};
 use crate::tcp::closed_connections::{ClosedStream, ClosedTcp};
@@ -8,14 +8,14 @@ use crate::tcp::closed_connections::{ClosedStream, ClosedTcp};
 const ACK: u8 = 0x10;
 const HANDSHAKE_FLAGS: u8 = FIN | SYN | RST | ACK;
 
-/// Bounds of TCP: silence behind which a packet begins another connection, time for late packets of a closed one, both ns, and the farthest
+/// Bounds of TCP: silence after which a packet begins another connection, time for late packets of a closed one, both ns, and the farthest
 /// acknowledgment that is believed, bytes.
 pub type TcpBounds = (i64, i64, i64);
 
 struct End {
     packet: i64,
     time: i64,
-    /// What it acknowledges, if it does.
+    /// The number that it acknowledges, if any.
     acknowledgment: Option<u32>,
 }
 
@@ -25,7 +25,7 @@ struct Stream {
     expected: u32,
     fin: Option<End>,
     segments: u32,
-    /// What the latest packet acknowledges of the other stream.
+    /// The number that the latest packet acknowledges in the other stream.
     acknowledges: Option<u32>,
     identification: u16,
     options: Vec<u8>,
@@ -52,7 +52,7 @@ impl Stream {
     }
 }
 
-/// What a packet brings.
+/// Effect of a packet.
 #[derive(PartialEq)]
 pub enum Brings {
     Nothing,
@@ -136,7 +136,7 @@ impl PlainTcp {
         Some(brings)
     }
 
-    /// Return true for a RST that ends the connection, or comes behind its end; `tcp.connection.accepts_reset` says the same of it.
+    /// Return true for a RST that ends the connection, or comes after its end, in agreement with `tcp.connection.accepts_reset`.
     pub fn is_ended_by(&self, of_client: bool, reset: &Segment, (idle, late, _): TcpBounds) -> bool {
         let Some(server) = &self.server else { return false };
         let own = if of_client { &self.client } else { server };
@@ -151,7 +151,7 @@ impl PlainTcp {
         self.client.fin.is_some() && self.server.as_ref().is_some_and(|server| server.fin.is_some())
     }
 
-    /// Return true if nothing is known to be missing behind the bytes of its streams, should no more packets come.
+    /// Return true if nothing is known to be missing after the bytes of its streams, in case no more packets come.
     pub fn is_complete(&self) -> bool {
         let Some(server) = &self.server else { return true };
         let is_whole = |stream: &Stream, other: &Stream| {
@@ -161,7 +161,7 @@ impl PlainTcp {
         is_whole(&self.client, server) && is_whole(server, &self.client)
     }
 
-    /// Return what is kept of it, all of whose packets are in a file; None before the connection is closed.
+    /// Return the kept state, if all packets are in one file; None before the connection is closed.
     pub fn closed(&self, file: i64) -> Option<ClosedTcp> {
         let server = self.server.as_ref()?;
         let streams = [&self.client, server];
