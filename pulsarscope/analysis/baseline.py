@@ -26,7 +26,7 @@ class Baseline:
     """The accepted findings of a file, and how often each was found."""
 
     def __init__(self, content: bytes) -> None:
-        """Read the JSON of a diagnosis, or as much of it as `Accepted` has. Raises ValueError with the reason when it is not that."""
+        """Read the JSON of a diagnosis, or the parts of it that `Accepted` names. Raises ValueError with the reason if it is invalid."""
         try:
             entries = msgspec.json.decode(content, type=_File).findings
         except msgspec.MsgspecError as error:

@@ -124,7 +124,7 @@ class Block(msgspec.Struct):
     skipped: bool = False
     """True when packets before this block were skipped, in a live capture that is decoded too slowly."""
     fragments: list[tuple[int, int]] = []
-    """(packet, completing packet) for each IP fragment of a segment, late copies included; the segment stands at the completing packet."""
+    """(packet, completing packet) for each IP fragment of a segment, late copies included; the segment is at the completing packet."""
     owners: dict[int, Owner] = {}
     """Owners of packets, if the file names them."""
 

@@ -91,7 +91,7 @@ class PendingFacts(msgspec.Struct, gc=False):
     """Latest time of all facts."""
     count: int = 1
     deciding: int = 1
-    """Number of facts that can bring a finding."""
+    """Number of facts that can cause a finding."""
     trimmed: int = 0
     """Number of facts left after the last trimming."""
 

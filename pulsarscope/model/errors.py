@@ -1,9 +1,10 @@
 """Public exceptions; anomalies of the traffic are findings instead (`pulsarscope.model.findings`).
 
-PulsarscopeError       an error that the user can correct ├── UsageError         contradictory options, a missing extra
-exit code 2 ├── CaptureError       no input could be read as a capture                          exit code 3 ├── OutputError        the
-result could not be written completely                   exit code 5 └── InternalError      a fault of pulsarscope itself, or lack of memory
-exit code 6
+PulsarscopeError       an error that the user can correct
+├── UsageError         contradictory options, a missing extra                       exit code 2
+├── CaptureError       no input could be read as a capture                          exit code 3
+├── OutputError        the result could not be written completely                   exit code 5
+└── InternalError      a fault of pulsarscope itself, or lack of memory             exit code 6
 """
 
 from __future__ import annotations

@@ -359,7 +359,7 @@ BROWSED_CHUNKS_CACHED = 64
 """Such chunks held in memory: some hundred screens; 30 MiB."""
 
 INDEXED_FRAMES_PER_CHUNK = 4_096
-"""Frames of a record batch of an index, which are compressed together: 200 KiB, of which a column is read within a millisecond."""
+"""Frames of a record batch of an index, which are compressed together: 200 KiB; a column is read within a millisecond."""
 
 INDEXED_PACKETS_PER_CHUNK = 1 << 16
 """Packets of a record batch of an index: some MiB while they are searched."""
@@ -414,7 +414,7 @@ ANCHORS_WAITING_MAX = 20_000
 """Anchors that wait at a time, about a quarter of a KiB each; twice as many for a short time."""
 
 ANCHORS_OF_KEY_MAX = 64
-"""Equal anchors that wait: clients that all reconnect at once ask the same with the same ids."""
+"""Equal anchors that wait: clients that all reconnect at once send the same requests with the same ids."""
 
 LEGS_MAX = 10_000
 """Pairs of legs that are remembered, the latest ones."""

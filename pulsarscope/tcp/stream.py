@@ -205,7 +205,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 self.resending.losses.add(copy_of, (file, packet, time), self.segments, resent=True)
 
     def receive_late(self, segment: Segment, *, copied: bool = False) -> None:
-        """Count a segment after the end of the connection, or one that does not belong to it; `copied`: it may be an earlier one."""
+        """Count a segment after the end of the connection, or one that does not belong to it; `copied`: in doubt, it is a copy."""
         _, _, seq, _, flags, _, payload, cut, _, _ = segment
         start = self.length + bool(flags & SYN) + (0 if self.sequence == UNKNOWN else sequence_difference(self.sequence, seq))
         end = start + len(payload)

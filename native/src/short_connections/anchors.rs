@@ -43,7 +43,7 @@ impl Anchors {
         self.given < most
     }
 
-    /// Return the anchor of a request and its response, given their command and the producer that the response names.
+    /// Return the anchor of a request and its response, given the command of the response and the producer that it names.
     pub fn answered(
         &mut self,
         py: Python<'_>,

@@ -32,7 +32,7 @@ class Decoder(ABC):
     def __init__(self, file: int, *, records: bool = False, by_interface: bool = False) -> None:
         """Decode `file` of the run's list. With `records`, packets are kept as stored.
 
-        With `by_interface`, the name of the interface, where it is known, is appended to flow keys.
+        With `by_interface`, the name of the interface, if known, is appended to flow keys.
         """
         self.secrets: list[tuple[int, bytes]] = []
         """TLS key logs in the file, each with the number of packets before it; the reader removes them."""

@@ -173,7 +173,7 @@ class PcapngDecoder(Decoder):
     def _keep_records(
         self, records: KeptRecords, data: bytes, span: tuple[int, int], numbers: tuple[int, int], clock: tuple[int, int]
     ) -> None:
-        """Keep the plain packets of a span, from behind a number to the last, as stored; `clock`: unit, and time of lower half 0."""
+        """Keep the plain packets of a span as stored; `numbers`: before the first, and the last; `clock`: unit, time of lower half 0."""
         unpack_words, (unit, base), (before, last) = self._unpack_packet_words, clock, numbers
         description = self._interfaces[unpack_words(data, span[0])[2]].description
 
