@@ -1,6 +1,6 @@
-"""The messages of a batch: [size u32, SingleMessageMetadata, payload] one after another, read column by column.
+"""The messages of a batch, read column by column: [size u32, SingleMessageMetadata, payload], one after another.
 
-Messages laid out as the one before are read many at once (see `columnar_batch`), the others one by one.
+Messages with the layout of the previous one are read many at a time (see `columnar_batch`), the others one by one.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ _TIME_MAX = (1 << 63) // MILLISECOND - 1
 COMPACTED_OUT = "compacted-out"
 
 RUN_MIN = 16
-"""Messages tried at once for having one shape, at the least; the more, the longer they have had one."""
+"""Least number of messages tried at once for a common shape. The number grows while the shape fits."""
 
 SINGLES_MAX = 4096
-"""Messages read one by one, at the most, before a shape is tried again."""
+"""Most messages read one by one before a shape is tried again."""
 
 WITH_PAYLOADS_MAX_BYTES = 512 << 10
-"""Bytes of a batch of which the compiled reader gives payloads: it holds more copies of them than Python does."""
+"""Largest batch for which the compiled reader gives payloads: it holds more copies of them than Python does."""
 
 _U32 = struct.Struct(">I")
 Columns = dict[str, Iterable[Any]]
-"""Values by column of MessageRow, one for each message; the properties may be taken once."""
+"""Values by column of MessageRow, one for each message; the properties can be taken only once."""
 
 
 def nanoseconds(milliseconds: int | None) -> int | None:
-    """Return a time in ns; None for none, and for one that no int64 can hold: years before 1677 and after 2262."""
+    """Return a time in ns; None if there is none, or an int64 cannot hold it: years before 1677 and after 2262."""
     return milliseconds * MILLISECOND if milliseconds and -_TIME_MAX <= milliseconds <= _TIME_MAX else None
 
 
 def property_map(pairs: list[dict[str, str]] | None) -> dict[str, str] | None:
-    """Repeated KeyValue as one object: the last of a repeated key; None when there is none."""
+    """Return repeated KeyValue as one object, with the last value of a repeated key; None if there is none."""
     return {pair.get("key", ""): pair.get("value", "") for pair in pairs} if pairs else None
 
 
 class BatchColumns:
-    """Columns of the messages of a batch, as far as they are read."""
+    """Columns of the messages of a batch that have been read so far."""
 
     __slots__ = ("_measured", "count", "digests", "keys", "payloads", "position", "properties", "rare", "sequence_ids", "sizes", "traced")
 
@@ -67,17 +67,17 @@ class BatchColumns:
         self.keys: list[str | None] = []
         self.sequence_ids: list[int | None] = []
         self.properties: list[Iterable[dict[str, str] | None]] = []
-        """Properties in order; those of messages read at once are made when they are taken."""
+        """Properties in order; properties of messages that are read together are made when they are taken."""
         self.digests: list[str] = []
         self.payloads: list[str] = []
         self.rare: dict[int, dict[str, Any]] = {}
-        """All fields of those messages that have one which most have not."""
+        """All fields of messages that have a rare field."""
         self.traced = False
-        """Properties of a message have a name that traces have."""
-        self._measured = (0, 0)  # messages, and the bytes of their payloads
+        """True if a property of some message has a name used by traces."""
+        self._measured = (0, 0)  # number of messages, and the bytes of their payloads
 
     def metadata_bytes(self) -> int:
-        """Return the size of the metadata read so far, with the sizes in front of them; takes as long as there are new messages."""
+        """Return the size of the metadata read so far, including their size fields. Its cost grows with the number of new messages."""
         count, payload_bytes = self._measured
         payload_bytes += sum(self.sizes[count:])
         self._measured = self.count, payload_bytes
@@ -85,7 +85,7 @@ class BatchColumns:
 
 
 class BatchReader:
-    """Reads batches into the columns that are asked for."""
+    """A reader of batches into the requested columns."""
 
     def __init__(self, plan: Plan, columns: Collection[str], payload_form: str | None) -> None:
         """Prepare to read with the plan of SingleMessageMetadata, for columns of MessageRow and payloads in a form, or None."""
@@ -96,31 +96,31 @@ class BatchReader:
         self._form = payload_form if "payload" in columns else None
         self._payloads = self._sha256 or self._form is not None
         self._shape: MessageShape | None = None
-        """Shape of a message read alone, for those behind it."""
+        """Shape of a message that was read alone, for the next messages."""
         self._run_messages = RUN_MIN
-        """Messages to try for this shape."""
+        """Number of messages to try for this shape."""
         self._single_messages = 1
-        """Messages to read one by one where the shape does not fit; twice as many each time."""
+        """Number of messages to read one by one if the shape does not fit, doubled each time."""
         self._singles_ahead = 1
-        """Number of them that are still ahead, in this batch and the next ones."""
+        """Number of these that remain, in this batch and the next ones."""
 
     def read(self, data: bytes, claimed: int, entry: MessageRow, notes: list[Note]) -> tuple[int, Columns]:
         """Read the messages of a batch.
 
         Args:
             data: the batch, not compressed.
-            claimed: number of messages by the entry's metadata; the bytes are believed.
+            claimed: number of messages according to the entry's metadata; the bytes decide.
             entry: row with what the messages share.
-            notes: receives what is odd.
+            notes: receives oddities.
 
         Returns:
-            Number of messages, and their own columns; a column that is not there is the entry's for all.
+            Number of messages, and their own columns; all messages have the entry's value in any other column.
         """
         if (columns := self.read_compiled(data, claimed, entry.sequence_id, entry.index)) is not None:
             return claimed, columns
         batch = BatchColumns()
         end, limit = len(data), min(claimed, BATCH_MESSAGES_MAX)
-        between_looks = SINGLES_MAX if end <= BATCH_METADATA_MAX_BYTES else 1  # messages read before one looks how large their metadata are
+        between_looks = SINGLES_MAX if end <= BATCH_METADATA_MAX_BYTES else 1  # messages read between checks of the size of the metadata
         while batch.position < end and batch.count < limit:
             if between_looks == 1 and batch.metadata_bytes() > BATCH_METADATA_MAX_BYTES:
                 notes.append(("batch-corrupt", f"the metadata of {batch.count} of {claimed} messages take more than is read of them"))
@@ -144,7 +144,7 @@ class BatchReader:
         return batch.count, self._columns(batch, claimed, entry)
 
     def read_compiled(self, data: bytes, claimed: int, sequence_id: int | None, index: int | None) -> Columns | None:
-        """Read all messages by the compiled reader, where it is installed and finds them plain; those numbers are the entry's."""
+        """Read all messages with the compiled reader, if it is installed and finds them plain; the numbers are those of the entry."""
         reader = self.compiled()
         if reader is None or not 0 < claimed <= BATCH_MESSAGES_MAX or len(data) > _largest(self._form):
             return None
@@ -154,7 +154,7 @@ class BatchReader:
         return columns
 
     def compiled(self) -> Any:
-        """Return the reader of batches of the compiled reader; None where it is not installed."""
+        """Return the compiled reader of batches; None if it is not installed."""
         native, _ = load_native()
         return None if native is None else compiled_reader(native, self._properties, self._sha256, self._form)
 
@@ -183,7 +183,7 @@ class BatchReader:
         return columns
 
     def _read_common(self, data: bytes, limit: int, sequence_id: int | None, batch: BatchColumns) -> int:
-        """Add messages up to the first that the fast reader leaves to the reference, or `limit` of them; return how many."""
+        """Add messages up to the first that the fast reader leaves to the reference, at most `limit`; return their number."""
         start, count = batch.position, batch.count
         properties: list[dict[str, str] | None] | None = [] if self._properties else None
         payloads: list[bytes] | None = [] if self._payloads else None
@@ -201,7 +201,7 @@ class BatchReader:
         return added
 
     def _read_any(self, data: bytes, sequence_id: int | None, batch: BatchColumns, notes: list[Note]) -> None:
-        """Add the next message, by the reference reader; `sequence_id` is the entry's. Raises WireError when the bytes hold no message."""
+        """Add the next message with the reference reader; `sequence_id` is the entry's. Raises WireError if the bytes are not a message."""
         start, end = batch.position + 4, len(data)
         stop = start + _U32.unpack_from(data, batch.position)[0] if start <= end else start
         if stop > end:
@@ -230,7 +230,7 @@ class BatchReader:
             batch.payloads += [payload_text(payload, self._form) for payload in payloads]
 
     def _read_run(self, data: bytes, limit: int, entry_sequence_id: int | None, batch: BatchColumns, shape: MessageShape) -> bool:
-        """Add messages of a shape; return False when there were so few of them that the next ones are better read one by one."""
+        """Add messages of a shape; return False if there were too few, so that the next ones should be read one by one."""
         asked = min(self._run_messages, limit - batch.count)
         batch.position, run = shape.read(data, batch.position, asked, properties=self._properties, payloads=self._payloads)
         count = 0
@@ -253,23 +253,23 @@ class BatchReader:
 
 
 def _indexes(last: int, claimed: int, count: int) -> list[int]:
-    """Return the indexes of the messages: the entry's is its last message's."""
+    """Return the indexes of the messages: the index of the entry is that of its last message."""
     return [max(last - (claimed - 1 - number), -(1 << 63)) for number in range(count)]
 
 
 @cache
 def compiled_reader(module: Any, properties: bool, digests: bool, form: str | None) -> Any:
-    """Return the reader of batches of pulsarscope-native, which remembers names. `form`: of payloads; None where nobody asks for them."""
+    """Return the batch reader of pulsarscope-native, which caches names. `form`: form of payloads; None if they are not requested."""
     return module.BatchReader(_is_plain_name, properties, digests, form, (BATCH_MESSAGES_MAX, _largest(form)))
 
 
 def _largest(form: str | None) -> int:
-    """Return how many bytes a batch has, at most, that the compiled reader opens."""
+    """Return the size of the largest batch that the compiled reader opens, in bytes."""
     return BATCH_METADATA_MAX_BYTES if form is None else WITH_PAYLOADS_MAX_BYTES
 
 
 def _is_plain_name(name: str) -> bool:
-    """Return True for the name of a property that holds neither a credential nor a trace."""
+    """Return True for the name of a property that is neither a credential nor a trace."""
     return not (is_secret_name(name) or names_trace((name,)))
 
 
@@ -280,7 +280,7 @@ _RARE: dict[str, Callable[[dict[str, Any], MessageRow], Any]] = {
     "null_value": lambda fields, _: fields.get("null_value"),
     "marker": lambda fields, entry: COMPACTED_OUT if fields.get("compacted_out") else entry.marker,
 }
-"""Columns for which most messages say nothing, from the fields of one that does and the row of its entry."""
+"""Columns that are empty for most messages, made from the fields of a message and the row of its entry."""
 
 OWN_COLUMNS = ("key", "key_is_bytes", "ordering_key", "properties", "trace_id", "span_id", "event_time", "null_value")
-"""Columns that a message of a batch has for itself or not at all, whatever the metadata of the entry say."""
+"""Columns that a message of a batch has itself or not at all, whatever the metadata of the entry say."""

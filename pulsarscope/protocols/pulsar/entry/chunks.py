@@ -1,7 +1,7 @@
-"""Chunks of large messages → complete payloads, for the producers and consumers of one connection.
+"""Joining chunks of large messages to complete payloads, for the producers and consumers of one connection.
 
-A message is complete when its chunks came one after the other, as consumers demand it. Chunk 0 begins it, or begins it anew; another chunk
-that comes again counts once. Chunks of several messages may interleave.
+A message is complete when its chunks came in order, as consumers require. Chunk 0 starts or restarts it; a repeated chunk other than that
+counts once. Chunks of several messages may interleave.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from pulsarscope.model.records import MessageRow
 from pulsarscope.protocols.pulsar.text.formatting import NAME_CHARACTERS_MAX, clipped
 
 Owner = tuple[str, int]
-"""Owner of an entry: produce and a producer id, or deliver and a consumer id."""
+"""Owner of an entry: "produce" and a producer id, or "deliver" and a consumer id."""
 
 INCOMPLETE, ENCRYPTED = "incomplete", "encrypted"
 
 MISSING_SHOWN_MAX = 10
-"""Numbers of missing chunks in one finding."""
+"""Missing chunks listed in one finding."""
 
 CHUNK_BYTES = 128
-"""Estimated size in memory of a chunk beside its payload."""
+"""Estimated size in memory of a chunk without its payload."""
 
 METADATA_FACTOR = 16
-"""Estimated size in a row of a byte of metadata: a property of ten bytes is two objects in a table."""
+"""Estimated size of a byte of metadata in a row: a property of ten bytes becomes two objects in a table."""
 
 _GIVEN_UP = ""
-"""In the place of a finding code: the message was given up for lack of room."""
+"""Stands for a finding code when the message was given up for lack of room."""
 
 
 class _ChunkedMessage:
-    """Chunks of one message seen so far."""
+    """The chunks of one message seen so far."""
 
     __slots__ = ("before", "broken", "closed", "count", "highest", "parts", "payload_bytes", "row", "row_bytes", "seen")
 
     def __init__(self, count: int, before: int = 0) -> None:
         self.count = count
         self.before = before
-        """Chunks that may be from before the capture."""
+        """Number of chunks that may precede the capture."""
         self.seen: set[int] = set()
         """Numbers of the chunks."""
         self.highest = -1
         self.parts: list[bytes] = []
         self.payload_bytes = 0
         self.broken = False
-        """A chunk was not the next one, so that no payload is held any more."""
+        """True if a chunk was out of order, so that no payload is held any more."""
         self.closed = False
-        """A chunk could not be decrypted, so that no payload is held any more."""
+        """True if a chunk could not be decrypted, so that no payload is held any more."""
         self.row = MessageRow()
-        """Row of the chunk that came last."""
+        """Row of the latest chunk."""
         self.row_bytes = 0
 
     @property
@@ -76,17 +76,17 @@ class _ChunkedMessage:
 
 
 class Chunks:
-    """Joins the chunks of one connection; holds those of messages that are not complete."""
+    """A joiner of the chunks of one connection, which holds the chunks of incomplete messages."""
 
     def __init__(self, *, from_start: bool = True) -> None:
-        """Prepare for a connection; `from_start`: the capture has its beginning."""
+        """Prepare for a connection; `from_start`: the capture has the beginning of the connection."""
         self._begun: dict[tuple[Owner, str], None] | None = None if from_start else {}
-        """Owners and producers of which a message began; all the others may be within one when the capture begins."""
+        """Owners and producers with a message that began in the capture. All others may be within a message when the capture begins."""
         self._waiting: dict[tuple[Owner, str], _ChunkedMessage] = {}
         self.bytes = 0
         """Estimated size of the waiting chunks in memory."""
         self._ended: dict[tuple[Owner, str], str] = {}
-        """Code of the finding for a chunk that comes after the last one; _GIVEN_UP when the last one has not come."""
+        """Code of the finding for a chunk that comes after the last one; _GIVEN_UP if the last one has not come."""
 
     def add(
         self, owner: Owner, metadata: dict[str, Any], metadata_bytes: int, payload: bytes | None, row: MessageRow, notes: list[Note]
@@ -94,18 +94,18 @@ class Chunks:
         """Add a chunk.
 
         Args:
-            owner: producer or consumer, which keeps the chunks of different ones apart.
-            metadata: of the entry.
+            owner: producer or consumer, to keep their chunks apart.
+            metadata: metadata of the entry.
             metadata_bytes: size of the frame without its payload.
             payload: the chunk; None when it could not be decrypted.
-            row: row of the entry; its status stays "ok" when the chunk has no row.
-            notes: receives what is odd.
+            row: row of the entry; its status stays "ok" if the chunk has no row.
+            notes: receives oddities.
 
         Returns:
-            The complete payload at the last chunk, else None.
+            The complete payload at the last chunk, otherwise None.
         """
         number, count, uuid = metadata.get("chunk_id", 0), metadata["num_chunks_from_msg"], metadata["uuid"]
-        # No client's uuid is long; nothing that is remembered may be as long as a frame.
+        # The uuids of clients are short; nothing that is remembered may be as long as a frame.
         key = owner, uuid if len(uuid) <= NAME_CHARACTERS_MAX else sha256_hex(uuid.encode())
         message = self._waiting.get(key)
         if message is not None and number and count != message.count:
@@ -148,7 +148,7 @@ class Chunks:
         return self._finish(key, message, notes, uuid) if number == count - 1 else None
 
     def _before(self, owner: Owner, metadata: dict[str, Any], number: int) -> int:
-        """Return how many chunks of a message may be from before the capture, by its first chunk here."""
+        """Return how many chunks of a message may precede the capture, by its first chunk in it."""
         if self._begun is None:
             return 0
         producer = owner, clipped(metadata.get("producer_name", ""))
@@ -157,7 +157,7 @@ class Chunks:
         return 0 if producer in self._begun else number
 
     def rest(self) -> list[tuple[Owner, MessageRow]]:
-        """Return owner and row of the last chunk seen, for each message that is not complete at the end."""
+        """Return owner and row of the latest chunk for each message that is incomplete at the end."""
         incomplete = [(owner, message.row) for (owner, _), message in self._waiting.items()]
         for _, row in incomplete:
             row.status = INCOMPLETE
@@ -166,7 +166,7 @@ class Chunks:
         return incomplete
 
     def _finish(self, key: tuple[Owner, str], message: _ChunkedMessage, notes: list[Note], uuid: str) -> bytes | None:
-        """Return the payload of a message whose last chunk has come; None when a chunk is missing or encrypted."""
+        """Return the payload of a message whose last chunk has come; None if a chunk is missing or encrypted."""
         given_up = key not in self._waiting
         self._forget(key)
         if not (given_up or message.broken):

@@ -1,9 +1,10 @@
-"""Messages of a batch laid out as one before: the same fields, each as long, read many at a time and column by column.
+"""Messages of a batch with the layout of an earlier one (the same fields with the same lengths), read many at a time, column by column.
 
-Neighbours in a batch mostly differ only in the values of their properties, in the key, the sequence id and the payload. So a message that
-was read alone leaves its shape. Messages of one shape are at equal distances: a slice with that step is the same byte of all of them. Each
-byte of the metadata is compared with that message's so, or belongs to one of those values. The run ends where a message does not fit; that
-is read alone, to the same end (a property test holds the two together). `benchmarks.readers` reads batches with and without shapes.
+Neighbours in a batch mostly differ only in the values of their properties, the key, the sequence id and the payload. So a message that was
+read alone leaves its shape. Messages of one shape are at equal distances: a slice with that step gives the same byte of all of them. In
+this way, each byte of the metadata is compared with that of the first message, or belongs to one of those values. The run ends at a message
+that does not fit. That message is read alone, with the same result (a property test compares the two). `benchmarks.readers` reads batches
+with and without shapes.
 """
 
 from __future__ import annotations
@@ -16,37 +17,37 @@ from pulsarscope.protocols.pulsar.frame.protobuf import Plan
 from pulsarscope.protocols.pulsar.frame.spans import spans
 
 FIXED_MAX_BYTES = 256
-"""Messages with more bytes that are the same in all of them, each of which takes a slice, are read one by one."""
+"""Most bytes that are the same in all messages, each of which takes a slice; messages with more are read one by one."""
 
 RUN_MAX = 256
-"""Messages of a run that are read at once: more are not faster, and what they are compared with is kept."""
+"""Messages of a run that are read at once: more would not be faster, and the bytes for comparison are kept."""
 
 STEPPED_MAX_BYTES = 32
-"""Texts up to this length are taken byte by byte of all messages, longer ones message by message."""
+"""Texts up to this length are taken byte by byte from all messages, longer ones message by message."""
 
 Place = tuple[int, int]
 """Offset in the message, and length."""
 
 
 class MessageRun(NamedTuple):
-    """Messages of one shape, by column. A column that they do not have, or that is not asked for, is None."""
+    """Messages of one shape, by column. A column that they lack, or that is not requested, is None."""
 
     messages: int
     properties: Iterator[dict[str, str]] | None
-    """Made when they are taken: a dict takes a hundred times what it says."""
+    """Made when they are taken: a dict takes a hundred times the memory of its bytes."""
     keys: list[str] | None
     sequence_ids: list[int] | None
     payloads: list[bytes]
-    """Empty when they are not asked for."""
+    """Empty if not requested."""
 
 
 class MessageShape:
-    """Places of the fields of a message, from its start in the batch."""
+    """Places of the fields of a message, relative to its start in the batch."""
 
     __slots__ = ("_fixed", "_key", "_offsets", "_sequence_id", "_size", "_values", "names", "payload_size")
 
     def __init__(self, data: bytes, position: int, payload_size: int, plan: Plan) -> None:
-        """Take the shape of the message at `position`, the start of the size of its metadata, that `single_messages` has read."""
+        """Take the shape of a message that `single_messages` has read; `position` is the start of the size of its metadata."""
         stop = position + 4 + int.from_bytes(data[position : position + 4], "big")
         self.payload_size = payload_size
         self._size = stop + payload_size - position
@@ -74,7 +75,7 @@ class MessageShape:
         self._fixed = bytes([data[position + offset] for offset in self._offsets])
 
     def read(self, data: bytes, position: int, count: int, *, properties: bool, payloads: bool) -> tuple[int, MessageRun | None]:
-        """Read up to `count` messages from a position on that have this shape; return the position behind them, and them, None for none."""
+        """Read up to `count` messages of this shape from a position on; return the position after them, and the messages (None if none)."""
         size = self._size
         count = min(count, (len(data) - position) // size)
         if count < 1 or len(self._fixed) > FIXED_MAX_BYTES or not data.startswith(self._fixed[:4], position):
@@ -90,7 +91,7 @@ class MessageShape:
         return (position, None) if run is None else (stop, run)
 
     def _read_values(self, data: bytes, position: int, stop: int, *, properties: bool, payloads: bool) -> MessageRun | None:
-        """Read the fields that differ; None when they are not all ASCII, or not numbers of that length: such messages are read alone."""
+        """Read the fields that differ; None if they are not all ASCII, or not numbers of that length: such messages are read alone."""
         size = self._size
         values = [_joined(data, position, stop, size, place) for place in self._values]
         keys = None if self._key is None else _joined(data, position, stop, size, self._key)
@@ -122,7 +123,7 @@ class MessageShape:
 
 
 def _joined(data: bytes, position: int, stop: int, size: int, place: Place) -> bytes:
-    """Return the texts at a place of all messages, each with a line end."""
+    """Return the texts at a place in all messages, each with a line end."""
     offset, length = place
     if length > STEPPED_MAX_BYTES:
         return b"".join([data[at : at + length] + b"\n" for at in range(position + offset, stop, size)])
@@ -139,24 +140,24 @@ def _texts(joined: bytes, count: int) -> list[str]:
     if len(texts) == count + 1:
         del texts[-1]
         return texts
-    step = len(text) // count  # there are line ends in them
+    step = len(text) // count  # the texts contain line ends
     return [text[at : at + step - 1] for at in range(0, len(text), step)]
 
 
 def _numbers(columns: list[bytes]) -> list[int] | None:
-    """Read varints given byte by byte; None when one of them has more or fewer bytes."""
+    """Read varints given byte by byte; None if one of them has more or fewer bytes."""
     last = columns.pop()
     if max(last) > 127 or any(min(column) < 128 for column in columns):
         return None
     numbers = list(last)
     for column in reversed(columns):
         numbers = [(high << 7) + low - 128 for high, low in zip(numbers, column, strict=True)]
-    if len(columns) > 8:  # the contract gives unsigned ids as int64
+    if len(columns) > 8:  # in the contract, unsigned ids are int64
         numbers = [(number + (1 << 63) & 0xFFFF_FFFF_FFFF_FFFF) - (1 << 63) for number in numbers]
     return numbers
 
 
 @lru_cache(64)
 def _columns(fixed: bytes, count: int) -> list[bytes]:
-    """Return each of these bytes as many times as there are messages."""
+    """Return each of these bytes repeated once per message."""
     return [fixed[index : index + 1] * count for index in range(len(fixed))]

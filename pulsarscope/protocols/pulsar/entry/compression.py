@@ -1,4 +1,4 @@
-"""The four codecs of Pulsar, bounded before and after: no library is trusted with a size that came off the wire."""
+"""The four codecs of Pulsar, bounded before and after decompression: no library is trusted with a size off the wire."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ SNAPPY_STREAM_START = b"\xff\x06\x00\x00sNaPpY"
 """First chunk of the framed Snappy format (framing_format.txt, 4.1)."""
 
 SNAPPY_MAX_RATIO = 64
-"""No Snappy stream expands further (a copy of 64 bytes takes three, but a literal must come first; 21 was measured)."""
+"""Maximum expansion of a Snappy stream (a copy of 64 bytes takes three, but a literal must come first; 21 was measured)."""
 
 LZ4_MAX_RATIO = 255
-"""No LZ4 block expands further (each byte of a length adds at most 255)."""
+"""Maximum expansion of an LZ4 block (each byte of a length adds at most 255)."""
 
 
 class Opened(NamedTuple):
-    """Bytes that were decompressed or decrypted, or None; and the finding: its code and text."""
+    """Decompressed or decrypted bytes, or None; and a finding as code and text, if any."""
 
     data: bytes | None
     note: tuple[str, str] | None
     given_up: int = 0
-    """Bytes that were decompressed and are too many."""
+    """Number of bytes that were decompressed but exceed the bound."""
 
 
 def _failed(text: str) -> Opened:
@@ -31,7 +31,7 @@ def _failed(text: str) -> Opened:
 
 
 def decompress(codec: str, data: bytes, uncompressed_size: int) -> Opened:
-    """Decompress a payload by the name of its codec; `uncompressed_size` is that of the metadata, 0 when they do not give it."""
+    """Decompress a payload by the name of its codec; `uncompressed_size` comes from the metadata, 0 if they lack it."""
     if codec == "NONE":
         return Opened(data, None)
     if uncompressed_size > DECOMPRESSED_MAX_BYTES:
@@ -53,7 +53,7 @@ def decompress(codec: str, data: bytes, uncompressed_size: int) -> Opened:
 
 
 def _library_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions of the codecs on hostile bytes; imported here, so that a run that opens nothing imports none."""
+    """Return the exceptions of the codecs on hostile bytes. They are imported here, so that a run that opens nothing imports none."""
     import cramjam  # noqa: PLC0415 - heavy, only when a payload is opened
     import lz4.block  # noqa: PLC0415
     import zstandard  # noqa: PLC0415
@@ -88,13 +88,13 @@ def _zlib(data: bytes, bound: int) -> Opened:
 def _zstd(data: bytes, bound: int) -> Opened:
     import zstandard  # noqa: PLC0415
 
-    declared = zstandard.frame_content_size(data)  # −1 when the header does not say
+    declared = zstandard.frame_content_size(data)  # −1 if the header does not say
     if declared > bound:
         return Opened(None, ("decompress-bomb", f"ZSTD announces {declared:,} bytes, the bound is {bound:,}"))
     # The stream reader counts; the one-shot call trusts the size that the frame header declares.
     with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(data, read_across_frames=True) as reader:
         out = reader.read(bound + 1)
-    # The reader ends in silence where the data do.
+    # The reader ends silently where the data end.
     return Opened(out, None) if len(out) >= declared else _failed(f"ZSTD: {len(out):,} of {declared:,} bytes are there")
 
 

@@ -1,7 +1,7 @@
-"""End-to-end encryption: a payload under AES-GCM, its nonce and its data key beside it in the metadata.
+"""End-to-end encryption: a payload under AES-GCM, with its nonce and its data key in the metadata.
 
-The data key is there once for each public key that the producer was given, encrypted by it (RSA, OAEP with SHA-1). All of an entry is
-encrypted at once, after compression; of a chunked message each chunk by itself.
+The data key is present once for each public key of the producer, encrypted with that key (RSA, OAEP with SHA-1). An entry is encrypted as a
+whole, after compression; each chunk of a chunked message is encrypted separately.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ TAG_BYTES = 16
 """Bytes that encryption adds to a payload."""
 
 NAMES_MAX = 5
-"""Names of keys in one finding; a message has one or two."""
+"""Key names in one finding; a message has one or two."""
 
 
 class Decryption:
-    """Decrypts the payloads of one connection, and remembers their data keys, also those that no private key opens."""
+    """The decryption of the payloads of one connection. It caches their data keys, also those that no private key opens."""
 
     def __init__(self, private_keys: Sequence[RSAPrivateKey]) -> None:
         self._private_keys = private_keys
-        self._data_keys: dict[bytes, bytes | None] = {}  # by what stands in the metadata; the longest unused first
+        self._data_keys: dict[bytes, bytes | None] = {}  # by the encrypted key in the metadata; least recently used first
         self._failed = 0
 
     def open(self, metadata: dict[str, Any], payload: bytes) -> Opened:
-        """Return the payload as it was before encryption, or None and the reason."""
+        """Return the decrypted payload, or None and the reason."""
         keys = metadata["encryption_keys"]
         key = next((key for pair in keys if (key := self._data_key(pair.get("value", b""))) is not None), None)
         if key is None:
@@ -45,7 +45,7 @@ class Decryption:
             return Opened(AESGCM(key).decrypt(metadata.get("encryption_param", b""), payload, None), None)
         except InvalidTag:
             reason = "ciphertext, nonce and tag do not fit together"
-        except ValueError as error:  # sizes that AES or GCM do not have
+        except ValueError as error:  # sizes that AES or GCM do not allow
             reason = str(error)
         text = f"{len(payload):,} bytes do not decrypt, though a private key opens their data key: {reason}"
         return Opened(None, ("decrypt-failed", text))

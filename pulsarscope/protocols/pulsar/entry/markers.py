@@ -1,4 +1,4 @@
-"""Marker entries: what brokers write into topics for themselves; no application sees one."""
+"""Marker entries, which brokers write into topics for themselves; applications never see them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Marker(NamedTuple):
-    """Name of a marker in records, and in words."""
+    """The name of a marker in records, and in words."""
 
     name: str
     text: str
@@ -25,12 +25,12 @@ MARKERS = {
 
 
 def marker_name(number: int) -> str:
-    """Return the name in records of a marker of any number."""
+    """Return the name in records of a marker with any number."""
     known = MARKERS.get(number)
     return f"marker-{number}" if known is None else known.name
 
 
 def marker_text(number: object) -> str | None:
-    """Return the marker in words; None for the number of no known marker."""
+    """Return a marker in words; None for an unknown number."""
     known = MARKERS.get(number) if type(number) is int else None
     return None if known is None else known.text

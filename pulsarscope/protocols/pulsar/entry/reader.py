@@ -1,4 +1,4 @@
-"""Entries, which SEND carries and MESSAGE brings, → application messages: decrypted, chunks joined, decompressed, batches opened.
+"""Entries of SEND and MESSAGE → application messages: decrypted, chunks joined, decompressed, batches opened.
 
 Order of wrapping when producing: messages → batch → compress → encrypt → checksum (binary protocol specification, "Batch messages").
 """
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 MESSAGE_ROW_BYTES = 256
-"""Estimated size in memory of a finished message row that waits, beside payload text, value and unusually large metadata."""
+"""Estimated size in memory of a waiting message row, without payload text, value and unusually large metadata."""
 
 VALUE_WEIGHT = 8
 """Estimated size in memory of a value, as a multiple of its JSON."""
 
 
 class Unread(NamedTuple):
-    """A payload that is not read yet, because the consumer may still ask the broker for its schema."""
+    """A payload that is not read yet, because the consumer may still request its schema from the broker."""
 
     data: bytes
     owner: Owner
     topic: str
     schema: SchemaName
-    """Schema that it waits for."""
+    """Schema for which it waits."""
 
 
 class Entry(MessageEntry):
-    """An entry that was opened. The columns of its base may be set until the rows are made."""
+    """An opened entry. The columns of its base may be set until the rows are made."""
 
     unread: Unread | None = None
 
     def set_id(self, message_id: dict[str, Any]) -> None:
-        """Set the broker's name of the entry."""
+        """Set the broker's id of the entry."""
         row = self.base
         row.ledger = message_id.get("ledgerId")
         row.entry = message_id.get("entryId")
@@ -60,7 +60,7 @@ class Entry(MessageEntry):
         row.partition = None if partition < 0 else partition
 
     def acknowledge(self, ack_set: Sequence[int]) -> None:
-        """Mark the messages that are acknowledged: the broker sent them along with those of the batch that are not yet."""
+        """Mark the acknowledged messages: the broker sent them along with the unacknowledged ones of the batch."""
         if self.columns is not None:
             self.columns["acknowledged"] = [None if is_left(ack_set, index) else True for index in range(self.count)]
 
@@ -71,10 +71,10 @@ class Entry(MessageEntry):
 
 
 class EntryOpener:
-    """Opens the entries of one connection; holds only the chunks of messages that are not complete, and data keys."""
+    """An opener of the entries of one connection. It holds only data keys and the chunks of incomplete messages."""
 
     entry = Entry
-    """Type of those that it opens."""
+    """Type of the opened entries."""
 
     def __init__(
         self,
@@ -91,10 +91,10 @@ class EntryOpener:
         Args:
             single_plan: plan of SingleMessageMetadata.
             payload_form: base64, hex or text; None for no payload.
-            columns: columns of MessageRow that are asked for; None for all.
-            private_keys: of consumers, for end-to-end encryption.
-            values: reads the values of payloads; None when they are not asked for.
-            from_start: the capture has the beginning of the connection.
+            columns: requested columns of MessageRow; None for all.
+            private_keys: private keys of consumers, for end-to-end encryption.
+            values: reader of the values of payloads; None if they are not requested.
+            from_start: True if the capture has the beginning of the connection.
         """
         self._columns = MessageRow.__struct_fields__ if columns is None else tuple(columns)
         self._form = payload_form if "payload" in self._columns else None
@@ -105,10 +105,10 @@ class EntryOpener:
         self._chunks = Chunks(from_start=from_start)
         self._decryption = Decryption(private_keys)
         self.allowed = DECOMPRESS_CONNECTION_FREE_BYTES
-        """Bytes that compressed payloads may still give."""
+        """Bytes to which compressed payloads may still expand."""
 
     def open(self, frame: FrameRow, wire_payload: bytes, owner: Owner, notes: list[Note]) -> Entry | None:
-        """Return the messages that a frame completes, or None; `owner` keeps chunks of different producers and consumers apart."""
+        """Return the entry that a frame completes, or None; `owner` keeps chunks of different producers and consumers apart."""
         metadata = frame.metadata
         if metadata is None:
             return None
@@ -147,7 +147,7 @@ class EntryOpener:
         return Entry(base)
 
     def _decompressed(self, codec: str, payload: bytes, uncompressed_size: int) -> Opened:
-        """Decompress a payload, unless those of the connection have given far more than they are: each bomb may cost a second."""
+        """Decompress a payload, unless the connection's payloads have expanded far too much: each bomb may cost a second."""
         if codec == "NONE":
             return Opened(payload, None)
         self.allowed += DECOMPRESS_RATIO_MAX * len(payload)
@@ -177,16 +177,16 @@ class EntryOpener:
 
     @property
     def compiled(self) -> tuple[Any, int] | None:
-        """Reader of plain batches, which is compiled, and how many bytes each of a compressed payload may give; None where it cannot."""
+        """Compiled reader of plain batches, and the most bytes to which each compressed byte may expand; None if it cannot be used."""
         reader = self._batches.compiled()
         return None if reader is None else (reader, DECOMPRESS_RATIO_MAX)
 
     def open_plain_batch(
         self, payload: bytes, codec: str, uncompressed_size: int, claimed: int, sequence_id: int | None, index: int | None
     ) -> tuple[dict[str, Any], int] | None:
-        """Return the columns of a batch, and the size of unusually large metadata; None when it is not plain to the compiled reader.
+        """Return the columns of a batch and the size of unusually large metadata; None if the compiled reader does not find it plain.
 
-        `claimed`, `sequence_id` and `index` are those of the entry.
+        `claimed`, `sequence_id` and `index` belong to the entry.
         """
         allowed = self.allowed
         data, note, _ = self._decompressed(codec, payload, uncompressed_size)
@@ -197,7 +197,7 @@ class EntryOpener:
         return columns, _large_metadata_bytes(data, claimed, columns)
 
     def is_sound(self, payload: bytes, codec: str, uncompressed_size: int) -> bool:
-        """Return True for a payload of one message that decompresses, and of which there is nothing to be said."""
+        """Return True if the payload of one message decompresses without a finding."""
         allowed = self.allowed
         data, note, _ = self._decompressed(codec, payload, uncompressed_size)
         if data is not None and note is None:
@@ -216,7 +216,7 @@ class EntryOpener:
         return entry
 
     def _base_row(self, frame: FrameRow, metadata: dict[str, Any]) -> MessageRow:
-        """Return the row with what all messages of an entry share."""
+        """Return a row with the columns that all messages of an entry share."""
         row = MessageRow(frame.source, frame.file, frame.packet, frame.sub, frame.time, frame.connection, frame.dissector)
         row.producer_name = metadata.get("producer_name")
         row.sequence_id = metadata.get("sequence_id")
@@ -249,11 +249,11 @@ class EntryOpener:
         return self._chunks.bytes
 
     def rest(self) -> list[tuple[Owner, MessageRow]]:
-        """Return owner and row of the last chunk seen, for each chunked message that is not complete at the end."""
+        """Return owner and row of the latest chunk for each chunked message that is incomplete at the end."""
         return self._chunks.rest()
 
 
 def _large_metadata_bytes(data: bytes, count: int, columns: dict[str, Any]) -> int:
-    """Return the size of the metadata of the messages of a batch beyond what is common."""
+    """Return by how much the metadata of the messages of a batch exceed the usual size, in bytes."""
     more = len(data) - METADATA_COMMON_BYTES * count
     return max(more - sum(columns["payload_size"]), 0) if more > 0 else 0

@@ -1,7 +1,7 @@
-"""Entries as a broker stores them: messages, the positions of cursors, schemas. A bookie's protocol carries them.
+"""Entries as stored by a broker: messages, cursor positions, schemas. The protocol of bookies carries them.
 
-A message is stored as SEND brought it, behind the metadata that the broker adds; no topic is with it. The others are messages of the
-managed ledger (MLDataFormats.proto: PositionInfo) and of the schema registry (SchemaStorageFormat.proto: SchemaEntry).
+A message is stored as it came in SEND, after the metadata that the broker adds, and without a topic. The others are protobuf messages of
+the managed ledger (MLDataFormats.proto: PositionInfo) and of the schema registry (SchemaStorageFormat.proto: SchemaEntry).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADAT
 from pulsarscope.protocols.pulsar.frame.protobuf import BOOL, BYTES, INT64, MESSAGE, STRING, Field, Plan, WireError, walk
 
 ACKS_MAX = 1_000
-"""Individually acknowledged entries of a cursor that are listed."""
+"""Individually acknowledged entries listed for a cursor."""
 
 _WORD_BITS = 64
 
@@ -71,11 +71,11 @@ _SCHEMA = _plan(
 
 
 STORED_PLANS = {"cursor": _CURSOR, "schema": _SCHEMA}
-"""Plans of the entries that are no messages, by kind."""
+"""Plans of entries that are not messages, by kind."""
 
 
 def read_stored(heads: PayloadHeadReader, data: bytes, start: int, end: int) -> Stored | None:
-    """Read the stored entry data[start:end]; None when it is none of Pulsar's. Never raises on any bytes."""
+    """Read the stored entry data[start:end]; None if it is not an entry of Pulsar. Never raises on any bytes."""
     if data[start : min(start + 2, end)] in (BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC):
         return _message(heads, data, start, end)
     return _cursor(_known(data, start, end, _CURSOR)) or _schema(_known(data, start, end, _SCHEMA))
@@ -93,7 +93,7 @@ def _message(heads: PayloadHeadReader, data: bytes, start: int, end: int) -> Sto
 
 
 def _known(data: bytes, start: int, end: int, plan: Plan) -> dict[str, Any] | None:
-    """Read a message that has no unknown field and nothing odd."""
+    """Read a message without unknown fields or oddities; None otherwise."""
     notes: list[Note] = []
     try:
         fields = walk(data[start:end], 0, end - start, plan, notes)
@@ -117,7 +117,7 @@ def _cursor(fields: dict[str, Any] | None) -> Stored | None:
 
 
 def _bits(words: list[int], most: int) -> list[int]:
-    """Return the numbers of the bits that are set, the first `most` of them."""
+    """Return the numbers of the first `most` set bits."""
     found: list[int] = []
     for place, word in enumerate(words):
         if len(found) >= most:

@@ -1,4 +1,4 @@
-"""Messages in the entries that brokers hand to their storage, opened as those of SEND and MESSAGE are."""
+"""Messages in the entries that brokers write to their storage, opened like those of SEND and MESSAGE."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pulsarscope.dissect.contract.session import SessionSettings
 
 _OWNER = "store", -1
-"""No producer and no consumer: schemas are those of the user."""
+"""Neither a producer nor a consumer: schemas come from the user."""
 
 
 class StoredMessages:
-    """Opener of the entries on one connection to a storage. What is odd in them is reported where clients send or get them."""
+    """An opener of the entries on one connection to a storage server. Oddities in them are reported where clients send or receive them."""
 
     def __init__(self, single_plan: Plan, settings: SessionSettings) -> None:
         self._names = settings.names
@@ -29,7 +29,7 @@ class StoredMessages:
         self._opener = EntryOpener(single_plan, settings.payload, settings.message_columns, settings.private_keys, values)
 
     def __call__(self, frame: FrameRow, place: tuple[int, int], payload: bytes) -> Entry | None:
-        """Return the messages of an entry; None of a chunk, the others of which may be on other connections."""
+        """Return an opened entry; None for a chunk, because its other chunks may be on other connections."""
         if (frame.metadata or {}).get("num_chunks_from_msg", 1) > 1:
             return None
         stand_in = topic_of_ledger({"ledgerId": place[0]})

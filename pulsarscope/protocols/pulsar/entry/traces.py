@@ -1,8 +1,8 @@
-"""Trace and span that the properties of a message name, in the ways in which tracers write them.
+"""The trace and span named in the properties of a message, in the forms of known tracers.
 
 W3C Trace Context (`traceparent`), B3 (https://github.com/openzipkin/b3-propagation: one header, or several), Jaeger (`uber-trace-id`),
 SkyWalking (`sw8`), Datadog (`x-datadog-trace-id` and `x-datadog-parent-id`), and each of the first three, or the plain ids, under
-`messaging.`. The first one counts, in this order; what is not exactly of its form names nothing.
+`messaging.`. The first one counts, in this order. A property that does not have exactly the form names nothing.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 
 Trace = tuple[str, str]
-"""Trace id and span id: 32 and 16 hex digits, shorter ones with zeros before them; those of SkyWalking are text."""
+"""Trace id and span id: 32 and 16 hex digits, padded with leading zeros; SkyWalking's are text."""
 
 _HEX = "[0-9a-fA-F]"
 _COLON = "(?::|%3[aA])"
 
-# Compiled on first use, by `re` itself: most captures have no traces, and it takes a hundredth of every start.
+# Compiled on first use by `re` itself: most captures have no traces, and compiling takes a hundredth of every start.
 _TRACEPARENT = "(?!ff|00.{54})[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(?:-[!-~]{0,256})?"
 _B3 = f"({_HEX}{{16}}|{_HEX}{{32}})-({_HEX}{{16}})(?:-[01d](?:-{_HEX}{{16}})?)?"
 _B3_ID = f"{_HEX}{{16}}(?:{_HEX}{{16}})?"
@@ -26,7 +26,7 @@ _SW8 = "[01]-([A-Za-z0-9+/]{1,344}={0,2})-([A-Za-z0-9+/]{1,344}={0,2})-([0-9]{1,
 
 
 def trace_of(properties: Mapping[str, str]) -> Trace | None:
-    """Return the trace and span; None when there are none."""
+    """Return the trace and span; None if there are none."""
     if _NAMES.isdisjoint(properties):
         return None
     return next((trace for read in _READERS if (trace := read(properties)) is not None), None)
@@ -38,7 +38,7 @@ def names_trace(names: Iterable[str] | None) -> bool:
 
 
 def _ids(name: str, form: str) -> Callable[[Mapping[str, str]], Trace | None]:
-    """Return the reader of a property of this form, whose groups are the ids."""
+    """Return the reader of a property with this form, whose groups are the ids."""
 
     def read(named: Mapping[str, str]) -> Trace | None:
         match = re.fullmatch(form, named.get(name, ""))
@@ -48,7 +48,7 @@ def _ids(name: str, form: str) -> Callable[[Mapping[str, str]], Trace | None]:
 
 
 def _hex(trace: str, span: str) -> Trace | None:
-    """Return ids in the length of W3C; None when one is zero, which is none."""
+    """Return ids in W3C length; None if one is zero, which means none."""
     return (trace.lower().zfill(32), span.lower().zfill(16)) if trace.strip("0") and span.strip("0") else None
 
 
@@ -61,7 +61,7 @@ def _b3_headers(named: Mapping[str, str]) -> Trace | None:
 
 
 def _skywalking(named: Mapping[str, str]) -> Trace | None:
-    """Return the ids of SkyWalking's header 8: trace, and the segment with the number of its span."""
+    """Return the ids from SkyWalking's header 8: the trace, and the segment with the number of its span."""
     match = re.fullmatch(_SW8, named.get("sw8", ""))
     try:
         trace, segment = (b64decode(part, validate=True).decode("ascii") for part in match.groups()[:2]) if match else ("", "")
@@ -71,7 +71,7 @@ def _skywalking(named: Mapping[str, str]) -> Trace | None:
 
 
 def _datadog(named: Mapping[str, str]) -> Trace | None:
-    """Return the ids of Datadog: decimal numbers of 64 bits, the upper half of a longer trace id among the tags, in hex."""
+    """Return the ids of Datadog: 64-bit decimal numbers; the upper half of a longer trace id is among the tags, in hex."""
     trace, span = (named.get(f"x-datadog-{name}-id", "") for name in ("trace", "parent"))
     if not (re.fullmatch(_DECIMAL, trace) and re.fullmatch(_DECIMAL, span) and max(int(trace), int(span)) < 1 << 64):
         return None
@@ -82,7 +82,7 @@ def _datadog(named: Mapping[str, str]) -> Trace | None:
 _DECIMAL = "[0-9]{1,20}"
 _UPPER_HALF = f"(?:^|,)_dd\\.p\\.tid=({_HEX}{{16}})(?:,|$)"
 _TAGS_MAX = 512
-"""Characters of tags, as tracers bound them."""
+"""Maximum characters of tags, as in tracers."""
 
 _B3_HEADERS = (("X-B3-TraceId", "X-B3-SpanId"), ("x-b3-traceid", "x-b3-spanid"), ("messaging.trace_id", "messaging.span_id"))
 _FORMS = {"traceparent": _TRACEPARENT, "b3": _B3, "uber-trace-id": _UBER}

@@ -1,7 +1,7 @@
 """Finding a frame by content, in bytes whose framing is unknown: after a gap, in the middle of a stream, on an unknown port.
 
-Strict where the decoder is tolerant: a candidate needs consistent sizes, a known type with its own sub-message and nothing else, all
-required fields and no unknown one. It is proven by its checksum, or must be followed by a second such candidate.
+The search is strict where the decoder is tolerant: a candidate needs consistent sizes, a known type with its own sub-message and nothing
+else, all required fields, and no unknown field. Its checksum proves it; otherwise, a second such candidate must follow.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from pulsarscope.protocols.pulsar.frame.schema import ENUMS
 
 HEADER_BYTES = 8
 WALK_COST = 16
-"""A byte of a command costs as much to read as this many to checksum."""
+"""Reading a byte of a command costs as much as checksumming this many bytes."""
 
 LOOKAHEAD_BYTES = 10
-"""Two sizes, the tag of BaseCommand.type and its value."""
+"""Bytes of two sizes, the tag of BaseCommand.type, and its value."""
 
 _LAST_TYPE = re.escape(bytes([max(ENUMS["BaseCommand.Type"])]))
 _HEAD = re.compile(rb"(?=[\x00-\x04]...\x00[\x00-\x4f]..\x08[\x02-" + _LAST_TYPE + rb"])", re.DOTALL)
-"""totalSize below 64 MiB + ..., commandSize below 5 MiB, BaseCommand.type first and within the known numbers."""
+"""totalSize below 80 MiB, commandSize below 5 MiB, BaseCommand.type first and within the known numbers."""
 
 COMMAND_MAX_BYTES = 64 << 10
-"""Larger commands (long topic lists) are not used to find the framing again; the next frame is."""
+"""Larger commands (long topic lists) are not used to recover the framing; the next frame is."""
 
 OPENING_MAX_BYTES = 1024
-"""Size of the longest command that is remembered as one that opens a connection, or does not."""
+"""Longest command for which it is cached whether it opens a connection."""
 
 OPENINGS_MAX = 256
-"""Number of commands remembered so."""
+"""Number of such cached commands."""
 
 
 def find_candidate(data: bytes, position: int, end: int) -> int:
-    """Return the next position whose first ten bytes could begin a frame, or −1."""
+    """Return the next position at which ten bytes could begin a frame, or −1."""
     match = _HEAD.search(data, position, end)
     return -1 if match is None else match.start()
 
 
 def _strict_command(decoder: FrameDecoder, data: bytes, position: int, end: int) -> tuple[Command | None, int]:
-    """Return the command in data[position:end], None when anything about it is odd; and the position up to which it was read."""
+    """Return the command in data[position:end], or None if anything about it is odd; and the position up to which it was read."""
     notes: list[Note] = []
     size = end - position
     try:
@@ -66,7 +66,7 @@ def _has_unknown(value: object) -> bool:
 
 
 def candidate(decoder: FrameDecoder, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
-    """See `Dissector.candidate`: None when no frame begins here, else its size and how sure that is."""
+    """See `Dissector.candidate`: None if no frame begins here, else its size and a degree of certainty."""
     if end - position < LOOKAHEAD_BYTES:
         return Candidate(0, position + LOOKAHEAD_BYTES, "wait", 0)
     total, command_size = SIZES.unpack_from(data, position)
@@ -88,7 +88,7 @@ def candidate(decoder: FrameDecoder, data: bytes, position: int, end: int, budge
         return Candidate(size, command_end + 2, "wait", 0)
     if data[command_end : command_end + 2] not in (CHECKSUM_MAGIC, BROKER_ENTRY_METADATA_MAGIC):
         return Candidate(size, command_end + 2, "likely", cost)
-    if size > budget:  # without the proof of its checksum
+    if size > budget:  # accept it without the proof of its checksum
         return Candidate(size, command_end + 2, "likely", cost)
     if position + size > end:
         return Candidate(size, position + size, "wait", 0)
@@ -118,4 +118,4 @@ def _opening_sender(decoder: FrameDecoder, data: bytes) -> str | None:
 
 
 _known_opening_sender = lru_cache(OPENINGS_MAX)(_opening_sender)
-"""`_opening_sender` with a memory: all connections of a client begin with the same bytes."""
+"""`_opening_sender` with a cache: all connections of a client begin with the same bytes."""

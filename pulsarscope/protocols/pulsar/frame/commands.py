@@ -1,6 +1,6 @@
-"""The command table: one row for each BaseCommand.Type, made from the protocol's schema and the few facts they lack.
+"""The command table: one row for each BaseCommand.Type, made from the protocol's schema and the few facts that it lacks.
 
-Facts are from the binary protocol specification of the Pulsar documentation; `session/exchanges.py` says which command answers which.
+The facts are from the binary protocol specification in the Pulsar documentation; `session/exchanges.py` says which command answers which.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _FAMILIES = {
 }
 
 FAMILIES = {command: family for family, commands in _FAMILIES.items() for command in commands}
-"""Purposes of commands; those that open connections and look topics up are for all."""
+"""Purposes of commands, including those that open connections and look up topics for every purpose."""
 
 
 class Command(NamedTuple):
@@ -70,11 +70,11 @@ class Command(NamedTuple):
     tag: bytes
     """Tag of the sub-message within BaseCommand: one byte, or two from field 16 on."""
     payload: bool
-    """Metadata and payload follow the command."""
+    """True if metadata and payload follow the command."""
     read: Reader
-    """Reader of the sub-message; leaves what is odd to the reference."""
+    """Reader of the sub-message, which leaves odd forms to the reference."""
     sender: str | None
-    """Only side that sends it; None when both may."""
+    """The only side that sends it; None if both may."""
 
 
 def _tag(number: int) -> bytes:
@@ -89,7 +89,7 @@ def _sender(name: str) -> str | None:
 
 
 def _rare_reader(plan: Plan) -> Reader:
-    """Return the reader of a command too rare for a generated one."""
+    """Return the reader of a command that is too rare for a generated one."""
 
     def read(data: bytes, at: int, end: int) -> dict[str, Any]:
         notes: list[Note] = []

@@ -1,6 +1,6 @@
-"""Compiled reader of frames of the data path, and of plain connections: the distribution `pulsarscope-native`, where it is installed.
+"""The compiled reader of frames on the data path and of plain connections: the distribution `pulsarscope-native`, if installed.
 
-It gives the values of the Python reader and takes its tables from here; what it does not find plain it leaves to the Python reader.
+It gives the same values as the Python reader, and gets its tables from here. It leaves everything that is not plain to the Python reader.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ class CompiledReader(NamedTuple):
     frames: Any
     """Makes an empty batch of frames in columns."""
     sizes: tuple[int, int]
-    """Sizes of the largest frame before one is announced, and of what frames may have beyond that."""
+    """Size of the largest frame before a size is announced, and the margin that frames may have beyond the announced size."""
     described: Any = None
-    """Returns what the fields of a CONNECT and a CONNECTED say for the columns of the row of their connection."""
+    """Returns the columns of the connection row that follow from the fields of a CONNECT and a CONNECTED."""
 
 
 @cache
 def compiled_reader(module: Any, *, show_secrets: bool) -> CompiledReader:
-    """Return the compiled reader with the tables of the commands it reads. `module` is that of pulsarscope-native.
+    """Return the compiled reader with the tables of the commands that it reads. `module` is the module of pulsarscope-native.
 
-    With `show_secrets`, what holds a credential is left to the Python reader.
+    With `show_secrets`, frames with credentials are left to the Python reader.
     """
     plans = shared_plans(show_secrets=False)
     numbers: dict[str, int] = {}
     tables: list[Any] = []
 
     def table(plan: Plan) -> int:
-        """Return the number of a message's table, and make it and those within it on first use."""
+        """Return the number of a message's table; on first use, make it and the tables within it."""
         if plan.name not in numbers:
             numbers[plan.name] = index = len(tables)
             tables.append(None)

@@ -1,7 +1,7 @@
-"""A frame: bytes → command, metadata, checksum verdict. Pure and total: any bytes give an answer, the same bytes the same one.
+"""A frame: bytes → command, metadata, checksum verdict. Pure and total: any bytes give an answer, and the same bytes give the same answer.
 
-Layout (binary protocol specification, "Framing"): totalSize u32, commandSize u32, BaseCommand; in SEND and MESSAGE then the head of the
-payload (see `payload_head`) and the payload to the end of the frame.
+Layout (binary protocol specification, "Framing"): totalSize u32, commandSize u32, BaseCommand. In SEND and MESSAGE, the head of the payload
+(see `payload_head`) and the payload follow, up to the end of the frame.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ REPEATED_COMMANDS = frozenset(
         "CLOSE_CONSUMER",
     }
 )
-"""Commands worth a look: those of the beginning and the end of a connection."""
+"""Commands worth caching: those at the beginning and the end of a connection."""
 
 REPEATED_MAX_BYTES = 256
-"""Longest frame that is kept."""
+"""Longest frame that is cached."""
 
 REPEATED_MAX = 4096
-"""Number of frames kept; all are dropped when there are more."""
+"""Number of cached frames; beyond it, all are dropped."""
 
 
 class RepeatedFrames:
-    """Contents of frames without a payload, by their bytes."""
+    """A cache of the contents of frames without a payload, by their bytes."""
 
     __slots__ = ("_contents",)
 
     def __init__(self) -> None:
         self._contents: dict[bytes, tuple[str, dict[str, Any], tuple[str, ...]]] = {}
-        """Command, fields, and names of the messages among the fields."""
+        """Command, fields, and names of the fields that are messages."""
 
     def read(self, data: bytes, start: int, end: int) -> Decoded | None:
-        """Return the contents of the frame data[start:end] if it is kept: a copy, for rows are handed over and may be changed."""
+        """Return a copy of the contents of the frame data[start:end] if it is cached: rows are passed on and may be changed."""
         if (contents := self._contents.get(data[start:end])) is None:
             return None
         command, fields, messages = contents
@@ -61,7 +61,7 @@ class RepeatedFrames:
         return command, fields, None, None, None, None, OK, None
 
     def keep(self, frame: bytes, command: str, fields: dict[str, Any]) -> None:
-        """Keep a frame that was read without a finding, unless it is long or has fields that a shallow copy shares."""
+        """Cache a frame that was read without a finding, unless it is long or has fields that a shallow copy would share."""
         if len(frame) <= REPEATED_MAX_BYTES and all(map(_is_flat, fields.values())):
             if len(self._contents) >= REPEATED_MAX:
                 self._contents.clear()
@@ -70,7 +70,7 @@ class RepeatedFrames:
 
 
 def _is_flat(value: object) -> bool:
-    """Return True when copying the value, if it is a dict, copies all that can be changed."""
+    """Return True if a copy of the value, if it is a dict, shares nothing that can be changed."""
     return not isinstance(value, list) and not (isinstance(value, dict) and any(isinstance(part, (dict, list)) for part in value.values()))
 
 
@@ -80,18 +80,18 @@ SIZES = struct.Struct(">II")
 _U32 = struct.Struct(">I")
 
 COMMAND_MIN_BYTES, COMMAND_MAX_BYTES = 4, 127 + 4
-"""Sizes of a command in the common form: its type, and its body of less than 128 bytes behind a tag and a length."""
+"""Sizes of a command in the common form: its type, then a tag, a length, and a body of less than 128 bytes."""
 
 HEAD_BYTES = 8
-"""Head of a command: its size; tag and value of its type; tag and length of its body, or a tag of two bytes."""
+"""Bytes of the head of a command: its size; tag and value of its type; tag and length of its body, or a tag of two bytes."""
 
 _KnownHead = tuple[str, int, int, Reader, bool, bool, bool]
 """Meaning of a head: name of the command, start and end of its body within the frame, reader of the body, presence of a payload, use of
-templates, use of the memo of repeated frames."""
+templates, use of the cache of repeated frames."""
 
 
 class FrameDecoder:
-    """Decodes frames; holds nothing but tables."""
+    """A decoder of frames, whose only state is tables."""
 
     def __init__(self, show_secrets: bool = False) -> None:
         plans = shared_plans(show_secrets)
@@ -101,11 +101,11 @@ class FrameDecoder:
         self.layouts: dict[bytes, Layout] = {}
         """See the contract."""
         self._repeated = RepeatedFrames()
-        self._heads: dict[bytes, _KnownHead] = {}  # filled as heads are met, for most captures hold few of the thousands
+        self._heads: dict[bytes, _KnownHead] = {}  # filled on demand: most captures have few of the thousands of heads
 
     @staticmethod
     def _base_plan(plans: Plans) -> Plan:
-        """Plan of BaseCommand with `type` as a number: a type without a name must not read as another one."""
+        """Return the plan of BaseCommand with `type` as a number: a type without a name must not read as another one."""
         known = plans.named("BaseCommand")
         plan = Plan(known.name)
         plan.single = known.single
@@ -113,10 +113,10 @@ class FrameDecoder:
         return plan
 
     def decode(self, data: bytes, start: int, end: int) -> Decoded:
-        """Decode the whole frame data[start:end]; at least the two size fields must be there.
+        """Decode the whole frame data[start:end], which must have at least the two size fields.
 
-        This is the hot path: the fast reader reads the common form of a frame (type first, then a body of less than 128 bytes and nothing
-        else, a payload with a right checksum), the reference anything else, to the same end.
+        This is the hot path. The fast reader reads the common form of a frame (type first, then a body of less than 128 bytes and nothing
+        else, and a payload with a correct checksum). The reference reads anything else, with the same results.
         """
         head = data[start + 4 : start + 12]
         known = self._heads.get(head) or self._know(head)
@@ -132,7 +132,7 @@ class FrameDecoder:
                 fields = read(data, start + body, after)
                 entry, checksum, metadata, payload_at = read_payload_head(data, after, end)
                 decoded = name, fields, entry, checksum, metadata, payload_at - start, OK, None
-            elif after != end or data[start + body - 1] != size - body:  # the length behind a tag of two bytes is not in the head
+            elif after != end or data[start + body - 1] != size - body:  # the length after a tag of two bytes is not in the head
                 return self.decode_by_reference(data[start:end])
             else:
                 decoded = name, read(data, start + body, after), None, None, None, None, OK, None
@@ -147,7 +147,7 @@ class FrameDecoder:
         return decoded
 
     def _know(self, head: bytes) -> _KnownHead | None:
-        """Interpret a head that was not met before; None when it is not of the common form."""
+        """Interpret a new head; return None if it does not have the common form."""
         if len(head) < HEAD_BYTES or not COMMAND_MIN_BYTES <= (size := _U32.unpack_from(head)[0]) <= COMMAND_MAX_BYTES:
             return None
         if (command := self.commands.get(head[5])) is None or head[4] != 8:
@@ -160,7 +160,7 @@ class FrameDecoder:
         return known
 
     def _decode_long(self, data: bytes, start: int, end: int) -> Decoded | None:
-        """Decode a command with a longer body than the common form has, as an ACK of many messages; None when that takes the reference."""
+        """Decode a command with a longer body than in the common form, such as an ACK of many messages; None if it needs the reference."""
         try:
             command = self.commands[data[start + 9]]
             length_at = start + 10 + len(command.tag)
@@ -174,7 +174,7 @@ class FrameDecoder:
             return None
 
     def decode_by_reference(self, data: bytes) -> Decoded:
-        """Decode any frame, alone in `data`: the bytes behind it cannot be mistaken for a part of it."""
+        """Decode any frame. `data` has only this frame, so that no bytes after it can be mistaken for a part of it."""
         notes: list[Note] = []
         end = len(data)
         command_end = 8 + _U32.unpack_from(data, 4)[0]
@@ -195,7 +195,7 @@ class FrameDecoder:
         return name, fields, entry, checksum, metadata, payload_at, status, notes or None
 
     def decode_partial(self, data: bytes, start: int, end: int) -> Decoded:
-        """Decode as much as the bytes data[start:end] of a frame hold whose end is lost."""
+        """Decode as much as possible of a frame whose end is lost, from the bytes data[start:end]."""
         nothing: Decoded = (None, None, None, None, None, None, TRUNCATED, None)
         if end - start < 8:
             return nothing
@@ -214,7 +214,7 @@ class FrameDecoder:
         return name, fields, entry, checksum, metadata, None if payload_at < 0 else payload_at, TRUNCATED, notes or None
 
     def _command(self, data: bytes, position: int, end: int, notes: list[Note]) -> tuple[str | None, dict[str, Any] | None, bool, str]:
-        """Read any BaseCommand; return name or None, fields or None, presence of a payload, and status."""
+        """Read any BaseCommand. Return its name or None, its fields or None, whether a payload follows, and the status."""
         base = walk(data, position, end, self.base_plan, notes)
         if (number := base.pop("type", None)) is None:
             notes[:] = [("required-field-missing", "BaseCommand has no type")]

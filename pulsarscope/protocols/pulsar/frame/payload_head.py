@@ -1,7 +1,7 @@
-"""Head of a payload: what stands between the command of SEND or MESSAGE and the payload itself.
+"""The head of a payload: the bytes between the command of SEND or MESSAGE and the payload itself.
 
-Each optional: 0x0e02, size u32 and BrokerEntryMetadata; 0x0e01 and CRC32-C u32. Then metadata size u32 and MessageMetadata. The checksum
-covers all that follows it, the payload included.
+Two optional parts: 0x0e02, size u32 and BrokerEntryMetadata; 0x0e01 and CRC32-C u32. Then metadata size u32 and MessageMetadata. The
+checksum covers everything after it, including the payload.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pulsarscope.protocols.pulsar.frame.generated import broker_entry_metadata, 
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan, Plans, WireError, walk
 
 crc32c = load_crc32c()
-"""Checksum of bytes; takes 0.1 µs, and 0.04 µs more for each KiB."""
+"""Checksum of bytes; takes 0.1 µs, plus 0.04 µs for each KiB."""
 
 
 BROKER_ENTRY_METADATA_MAGIC = b"\x0e\x02"
@@ -31,20 +31,20 @@ COPY_MAX_BYTES = 4096
 """Size up to which the checksum of a copied slice is faster than that of a memoryview."""
 
 PayloadHead = tuple[dict[str, Any] | None, Checksum | None, dict[str, Any] | None, int]
-"""Broker entry metadata, checksum, message metadata, position of the payload (−1 when the head is damaged)."""
+"""Broker entry metadata, checksum, message metadata, position of the payload (−1 if the head is damaged)."""
 
 _U32 = struct.Struct(">I")
 _ABSENT, _UNVERIFIED = Checksum("absent"), Checksum("unverified")
 
 
 def read_payload_head(data: bytes, at: int, end: int) -> PayloadHead:
-    """Read the head in its common form, with a right checksum. Raises one of FALLBACK_ERRORS otherwise: the reference reads it."""
+    """Read a head in the common form with a correct checksum. Raises one of FALLBACK_ERRORS otherwise: the reference reads it."""
     if at + 10 > end:
         raise UncommonFormError
     entry = None
     magic, stored, size = CHECKED.unpack_from(data, at)
     if magic == BROKER_ENTRY_METADATA_NUMBER:
-        # The size of the broker's metadata, which come before the checksum, is where the checksum is otherwise.
+        # The broker's metadata precede the checksum, so their size is where the checksum is without them.
         entry_at, at = at + 6, at + 6 + stored
         if at + 10 > end:
             raise UncommonFormError
@@ -62,14 +62,14 @@ def read_payload_head(data: bytes, at: int, end: int) -> PayloadHead:
 
 
 class PayloadHeadReader:
-    """Reference reader of payload heads."""
+    """The reference reader of payload heads."""
 
     def __init__(self, plans: Plans) -> None:
         self.metadata_plan = plans.named("MessageMetadata")
         self.entry_metadata_plan = plans.named("BrokerEntryMetadata")
 
     def read(self, data: bytes, position: int, end: int, notes: list[Note], *, complete: bool = True) -> PayloadHead:
-        """Read any head behind the command. The checksum is verified if the frame is `complete`; `notes` receives what is odd."""
+        """Read any head that follows the command. The checksum is verified if the frame is `complete`; `notes` receives oddities."""
         entry: dict[str, Any] | None = None
         checksum: Checksum | None = None
         try:
@@ -103,7 +103,7 @@ def _verified(data: bytes, position: int, end: int, stored: str, notes: list[Not
 
 
 def _read_sized(data: bytes, position: int, end: int, what: str, plan: Plan, notes: list[Note]) -> tuple[dict[str, Any], int]:
-    """Read a u32 size and the message of that size; return it and the position behind it. Raises WireError when there is none."""
+    """Read a u32 size and the message of that size; return the message and the position after it. Raises WireError if there is none."""
     if position + 4 > end:
         raise WireError(f"the frame ends before the size of its {what}")
     size: int = _U32.unpack_from(data, position)[0]

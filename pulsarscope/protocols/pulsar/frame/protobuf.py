@@ -1,8 +1,8 @@
 """Protobuf bytes → nested dicts, by plans made from the protocol's schema.
 
-Why not upb's own objects: a row needs every field that is present and no other, the unknown ones, the missing required ones and invalid
-text named, ids as int64 — asked of upb message by message that costs twice as much as this walk (ListFields, UnknownFieldSet,
-IsInitialized; see docs/measurements.md), and upb reads an unknown command type as CONNECT. upb is the tests' oracle.
+Why not upb's own objects: a row needs exactly the fields that are present, including unknown ones, with notes on missing required fields
+and invalid text, and with ids as int64. Getting that from upb, message by message (ListFields, UnknownFieldSet, IsInitialized), costs twice
+as much as this walk (see docs/measurements.md), and upb reads an unknown command type as CONNECT. upb is the tests' oracle.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pulsarscope.protocols.pulsar.frame.secret_fields import SECRET_FIELDS, SECR
 from pulsarscope.protocols.pulsar.frame.tokens import expiry_text
 
 NOTES_MAX = 100
-"""Notes about one frame, at most: a frame of 5 MiB can hold a million oddities."""
+"""Maximum number of notes about one frame: a frame of 5 MiB can have a million oddities."""
 
 # Kinds of a plan row. The first ones are varints, in the order in which the walk tests them.
 INT64, INT32, UINT32, BOOL, ENUM, STRING, BYTES, MESSAGE, DOUBLE, SECRET_STRING, SECRET_BYTES, SECRET_URL = range(12)
@@ -27,7 +27,7 @@ SECRET_KINDS = frozenset({SECRET_STRING, SECRET_BYTES})
 
 _KINDS = {
     "int64": INT64,
-    "uint64": INT64,  # the contract gives unsigned ids as int64
+    "uint64": INT64,  # in the contract, unsigned ids are int64
     "int32": INT32,
     "uint32": UINT32,
     "bool": BOOL,
@@ -43,14 +43,14 @@ _DOUBLE = struct.Struct("<d")
 
 
 class WireError(Exception):
-    """The bytes are no protobuf message; internal, becomes a finding of the frame."""
+    """The bytes are not a protobuf message. Internal: it becomes a finding about the frame."""
 
     position = 0
-    """Position that `walk` reached in its data; 0 when that was the end."""
+    """Position that `walk` reached in its data; 0 if it reached the end."""
 
 
 class Field(NamedTuple):
-    """Row of a plan: `extra` is the plan of a message, or the names of an enum by number."""
+    """A row of a plan: `extra` is the plan of a message, or the names of an enum by number."""
 
     name: str
     kind: int
@@ -59,16 +59,16 @@ class Field(NamedTuple):
 
 
 class Plan:
-    """Table of one message type: rows by tag (field number << 3 | wire type), doubles by number, required fields in order."""
+    """The table of one message type: rows by tag (field number << 3 wire type), doubles by number, required fields in order."""
 
     __slots__ = ("doubles", "hides_unknown", "hides_value", "name", "required", "rows", "single")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.hides_unknown = False
-        """A field is secret, so an unknown one may be, too."""
+        """True if a field is secret, so that an unknown one may be, too."""
         self.hides_value = False
-        """`value` is secret when `key` says so."""
+        """True if `value` is secret when `key` says so."""
         self.rows: dict[int, Field] = {}
         self.required: dict[str, None] = {}
         self.doubles: dict[int, str] = {}
@@ -77,14 +77,14 @@ class Plan:
 
 
 class Plans:
-    """Plans of all messages; with `show_secrets` credentials are given as they are."""
+    """The plans of all messages; with `show_secrets`, credentials are not masked."""
 
     def __init__(self, show_secrets: bool) -> None:
         self._show_secrets = show_secrets
         self._plans: dict[str, Plan] = {}
 
     def named(self, name: str) -> Plan:
-        """Return the plan of a message type, made on first use: most captures hold few of the 93. Raises KeyError for other names."""
+        """Return the plan of a message type, made on first use: most captures have few of the 93. Raises KeyError for other names."""
         if (plan := self._plans.get(name)) is None:
             fields = MESSAGES[name]
             plan = self._plans[name] = Plan(name.rpartition(".")[2])
@@ -121,7 +121,7 @@ def shared_plans(show_secrets: bool) -> Plans:
 
 
 def varint(data: bytes, position: int, bits: int = 64) -> tuple[int, int]:
-    """Return an unsigned varint (or its last `bits`) and the position behind it. Raises WireError, or IndexError at the end."""
+    """Return an unsigned varint (or its last `bits`) and the position after it. Raises WireError, or IndexError at the end."""
     value = shift = 0
     while True:
         byte = data[position]
@@ -145,12 +145,12 @@ def walk(
     *,
     checked: bool = True,
 ) -> dict[str, Any]:
-    """Read the message in data[position:end] as a dict of the fields present, in wire order, with the protocol's names.
+    """Read the message in data[position:end] as a dict of its fields, in wire order, with the protocol's names.
 
     Unsigned 64-bit values come as int64, enums as names (`Unknown(9)` for a number without one), unknown fields under "unknown".
-    `notes` receives what is odd but readable; `depth` is the number of messages around this one; `begun` has the fields of an earlier part
-    of the same message. If `checked`, missing required fields are noted; more parts may be to come otherwise.
-    Raises WireError when the bytes are no message of any type. (IndexError does not escape.)
+    `notes` receives readable oddities; `depth` is the number of messages around this one; `begun` has the fields of an earlier part of the
+    same message. If `checked`, missing required fields are noted; otherwise, more parts may follow. Raises WireError if the bytes are not a
+    message of any type. (IndexError does not escape.)
     """
     out: dict[str, Any] = {} if begun is None else begun
     rows = plan.rows
@@ -168,7 +168,7 @@ def walk(
                 continue
             name, kind, repeated, _ = row
             value = data[position]
-            if value < 128:  # as most are: the call costs as much as all else that is done for a number
+            if value < 128:  # most are: a call would cost as much as everything else for a number
                 position += 1
             else:
                 value, position = _long_varint(data, position)
@@ -180,7 +180,7 @@ def walk(
                 position += value
                 if position > end:
                     break
-                # protobuf's rule: a message that is not repeated is merged when it comes twice; only then must it be complete
+                # protobuf's rule: a singular message that occurs twice is merged; only the merged message must be complete
                 value = _content(data, start, position, row, plan, notes, depth, None if repeated else out.get(name))
             if repeated:
                 if (items := out.get(name)) is None:
@@ -202,7 +202,7 @@ def walk(
 
 
 def _long_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Do as `varint`, quickly for the two or three bytes that most have."""
+    """Like `varint`, but faster for two or three bytes, which most have."""
     second = data[position + 1]
     if second < 128:
         return data[position] - 128 | second << 7, position + 2
@@ -230,7 +230,7 @@ def _number(value: int, row: Field, plan: Plan, notes: list[Note]) -> Any:
 
 
 def _content(data: bytes, start: int, end: int, row: Field, plan: Plan, notes: list[Note], depth: int, begun: dict[str, Any] | None) -> Any:
-    """Interpret the bytes behind a length by the kind of their field; `begun` is the message that they go on with."""
+    """Interpret the bytes after a length by the kind of their field; `begun` is the message that they continue."""
     kind = row.kind
     if kind == STRING:
         raw = data[start:end]
@@ -253,12 +253,12 @@ def _content(data: bytes, start: int, end: int, row: Field, plan: Plan, notes: l
 
 
 def redacted_content(data: bytes) -> str:
-    """Return what is shown in the place of a credential: nothing of an empty one."""
+    """Return the text shown instead of a credential; empty for an empty one."""
     return redacted(len(data), expiry_text(data)) if data else ""
 
 
 def _lacks(out: dict[str, Any], plan: Plan) -> bool:
-    """Return True when a message, or a single message in it, lacks a required field: one look, for nearly all lack nothing."""
+    """Return True if a message, or a singular message in it, lacks a required field: a quick check, because nearly all are complete."""
     if not out.keys() >= plan.required.keys():
         return True
     if single := plan.single:
@@ -269,7 +269,7 @@ def _lacks(out: dict[str, Any], plan: Plan) -> bool:
 
 
 def _note_missing(out: dict[str, Any], plan: Plan, notes: list[Note]) -> None:
-    """Note the required fields that a message, and the single messages in it, lack."""
+    """Note the required fields that a message, and the singular messages in it, lack."""
     for name in plan.required:
         if name not in out:
             note(notes, "required-field-missing", f"{plan.name}.{name}")
@@ -279,7 +279,7 @@ def _note_missing(out: dict[str, Any], plan: Plan, notes: list[Note]) -> None:
 
 
 def note(notes: list[Note], code: str, text: str) -> None:
-    """Add a note, unless there are so many that more would only fill the memory."""
+    """Add a note, unless there are so many that more would only fill memory."""
     if len(notes) < NOTES_MAX:
         notes.append((code, text))
     elif len(notes) == NOTES_MAX:
@@ -301,7 +301,7 @@ def _invalid_text(raw: bytes, message: str, field: str, notes: list[Note]) -> st
 
 
 def _unusual(data: bytes, position: int, end: int, tag: int, plan: Plan, out: dict[str, Any], notes: list[Note], depth: int) -> int:
-    """Read an unknown field, or a known repeated number in packed form; return the position behind it."""
+    """Read an unknown field, or a known repeated number in packed form; return the position after it."""
     number, wire = tag >> 3, tag & 7
     if number == 0:
         raise WireError(f"{plan.name} has a field of number 0")

@@ -14,11 +14,11 @@ Range = tuple[int, int, str, int]
 MASK = b"*"
 
 VALUE_BYTES = 64
-"""Bytes of a text beside the name of its field; it stands in full beside its bytes."""
+"""Bytes of a text shown beside the name of its field; the full text is beside its bytes."""
 
 
 def ranges(decoder: FrameDecoder, data: bytes) -> tuple[bytes, list[Range]]:
-    """Return the frame with its secrets masked, and all its ranges, outer before inner, as far as it can be read; total on any bytes."""
+    """Return the frame with its secrets masked, and all ranges that can be read, outer before inner. It accepts any bytes."""
     out = _ranges(decoder, data)
     masked = bytearray(data)
     for start, end, name, _ in out:
@@ -65,7 +65,7 @@ def _named(data: bytes, start: int, size: int, name: str, out: list[Range]) -> N
 
 
 def _value(row: Field, data: bytes, start: int, end: int) -> str:
-    """Return the value of a field as text; "" of objects and of bytes, which have it beside them."""
+    """Return the value of a field as text; "" for objects, and for bytes, whose value is shown beside them."""
     if row.kind in {STRING, SECRET_URL}:
         text = data[start : min(end, start + VALUE_BYTES)].decode("utf-8", "replace")
         return f"{text}…" if end - start > VALUE_BYTES else text
@@ -83,7 +83,7 @@ def _value(row: Field, data: bytes, start: int, end: int) -> str:
 
 
 def _sized(data: bytes, position: int, what: str, message: str, plan: Plan, out: list[Range]) -> int:
-    """Add a u32 size and the message of that size; return the position behind it."""
+    """Add a u32 size and the message of that size; return the position after the message."""
     _named(data, position, 4, f"{what} size", out)
     size = int.from_bytes(data[position : position + 4], "big")
     end = min(position + 4 + size, len(data))

@@ -1,11 +1,11 @@
-"""Fields that hold credentials: they are shown only when asked for."""
+"""Fields that hold credentials: they are only shown on request."""
 
 from __future__ import annotations
 
 import re
 
 SECRET_FIELDS = frozenset({"auth_data", "original_auth_data"})
-"""Credentials; unknown fields beside them may be some, too."""
+"""Credentials; unknown fields beside them may also be credentials."""
 
 SECRET_URLS = frozenset({"proxy_to_broker_url"})
 """URLs and addresses that may have credentials before the host."""
@@ -22,5 +22,5 @@ def is_secret_name(name: str) -> bool:
 
 
 def redacted(size: int, more: str = "") -> str:
-    """Return what is shown in the place of a secret, with what is known of it and no secret."""
+    """Return the text shown instead of a secret, with facts about it that are not secret."""
     return f"redacted ({size} bytes{more})"

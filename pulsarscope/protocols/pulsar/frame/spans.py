@@ -24,19 +24,19 @@ from pulsarscope.protocols.pulsar.frame.secret_fields import URL_CREDENTIALS, is
 
 
 class Span(NamedTuple):
-    """Place of a field in the bytes of a message; what is cut off ends where the bytes do."""
+    """The place of a field in the bytes of a message; a truncated field ends where the bytes do."""
 
     start: int
     """Offset of its tag."""
     value: int
-    """Start of what it holds: the varint, or the bytes behind the length."""
+    """Start of its content: the varint, or the bytes after the length."""
     end: int
     name: str
     depth: int
     row: Field | None
-    """Row of the table; None for an unknown field, and for a double."""
+    """Row of the table; None for an unknown field or a double."""
     secret: tuple[int, int] | None
-    """Start and end of the bytes in it that must not be shown."""
+    """Start and end of its bytes that must not be shown."""
 
 
 _PAIR = Plan("KeyValue")

@@ -1,10 +1,10 @@
-"""Templates of repeated layouts: frames with the same fields in the same places as one before, read with one unpack.
+"""Templates of repeated layouts: frames with the same fields in the same places as an earlier one are read with one unpack.
 
-A producer writes the same header over and over; only the sequence id, the time and the checksum change in it, in a receipt only the
-sequence id and the entry id, in an acknowledgment the entry id. So a frame that was read field by field leaves a template, and the next
-frames that begin with the same bytes are read by it: it compares every byte in front of the payload with what was there, or reads it as
-one of those values. A frame that does not fit in each of them is read field by field, to the same end (a property test holds the two
-together). `benchmarks.readers` reads a capture with and without templates.
+A producer writes the same header over and over. Only the sequence id, the time and the checksum change in it; in a receipt, only the
+sequence id and the entry id; in an acknowledgment, the entry id. So a frame that was read field by field leaves a template, which reads the
+next frames that begin with the same bytes: it compares each byte before the payload with the earlier frame, or reads it as a part of one of
+those values. A frame that does not fit everywhere is read field by field, with the same result (a property test compares the two).
+`benchmarks.readers` reads a capture with and without templates.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from pulsarscope.protocols.pulsar.frame.payload_head import CHECKSUM_NUMBER, COP
 
 HEAD_START, HEAD_END = 4, 15
 """Bytes of a frame by which its template is found: size of the command; tag and value of its type; tag and length of its body; the first
-field of that, an id of one byte, and the tag of the next."""
+field of the body, an id of one byte, and the tag of the next field."""
 
 TEMPLATES_MAX = 4096
-"""Templates kept: one for each producer id in use, mostly."""
+"""Number of templates: mostly one for each producer id in use."""
 
 HIGH_BYTES: Memo[int] = Memo()
-"""All but the first byte of a varint, to what they add to that byte: so many ids share them."""
+"""What the bytes after the first one of a varint add to its value: many ids share these bytes."""
 
 LEDGERS: Memo[int] = Memo()
-"""Ledger ids by their tag, varint and the tag of the entry id."""
+"""Ledger ids by their tag, their varint, and the tag of the entry id."""
 
 COUNTS: Memo[int | None] = Memo({b"": None})
 """num_messages by its tag and varint."""
 
 HIGHEST_IDS = {b"": None, b"\x20" + b"\xff" * 9 + b"\x01": -1, **{bytes((32, number)): number for number in range(128)}}
-"""highest_sequence_id by its tag and varint: 2^64 − 1 when the SEND had none."""
+"""highest_sequence_id by its tag and varint: 2^64 − 1 if the SEND had none."""
 
 _SEQUENCE_TAG, _TIME_TAG = 16 << 8, 24
-"""Tags of sequence_id, in front of a byte, and of publish_time in MessageMetadata."""
+"""Tags of sequence_id (before a byte) and publish_time in MessageMetadata."""
 
 _struct_of = lru_cache(256)(struct.Struct)
 
@@ -52,7 +52,7 @@ class _MessageIdSizes(NamedTuple):
     ledger: int
     """Bytes of the ledger id with its tag and the tag of the entry id."""
     entry: int
-    """Bytes of the entry id alone, two at the least."""
+    """Bytes of the entry id alone, at least two."""
 
 
 def _varint_size(data: bytes, at: int, end: int) -> int:
@@ -64,7 +64,7 @@ def _varint_size(data: bytes, at: int, end: int) -> int:
 
 
 def high_bytes(raw: bytes) -> int | None:
-    """Return what the bytes behind the first one of a varint of at most eight add to that; None when they are not the rest of one."""
+    """Return what the bytes after the first one of a varint of at most eight bytes add to it; None if they are not the rest of one."""
     if not 0 < len(raw) < 8 or raw[-1] > 127 or min(raw[:-1], default=128) < 128:
         return None
     value = sum((byte & 127) << 7 * index for index, byte in enumerate(raw, 1)) - 128
@@ -73,7 +73,7 @@ def high_bytes(raw: bytes) -> int | None:
 
 
 def _tagged(raw: bytes, tag: int) -> int | None:
-    """Return the number in a tag and a varint of at most eight bytes; None when the bytes are not so."""
+    """Return the number in a tag and a varint of at most eight bytes; None if the bytes have another form."""
     if len(raw) < 2 or raw[0] != tag or (raw[1] > 127) != (len(raw) > 2):
         return None
     base = high_bytes(raw[2:]) if len(raw) > 2 else 0
@@ -81,7 +81,7 @@ def _tagged(raw: bytes, tag: int) -> int | None:
 
 
 def _message_id_sizes(data: bytes, at: int, end: int) -> _MessageIdSizes | None:
-    """Measure the MessageIdData data[at:end], and remember what its numbers share with others; None when its entry id is short."""
+    """Measure the MessageIdData data[at:end], and cache the bytes that its numbers share with others; None if its entry id is short."""
     ledger = _varint_size(data, at + 1, end) + 2
     entry_at = at + ledger
     entry = _varint_size(data, entry_at, end)
@@ -93,18 +93,18 @@ def _message_id_sizes(data: bytes, at: int, end: int) -> _MessageIdSizes | None:
 
 
 def _send_template(data: bytes, start: int, decoded: Decoded) -> Layout | None:
-    """SEND: producer_id, sequence_id, perhaps num_messages; producer_name, sequence_id, publish_time and whatever else."""
+    """SEND: producer_id, sequence_id, perhaps num_messages; producer_name, sequence_id, publish_time and any other fields."""
     _, sample, entry, _, metadata, _, _, _ = decoded
     if data[start + 15] < 128 or sample is None or entry is not None or metadata is None:
         return None
-    command_end = 12 + data[start + 11]  # from the start of the frame, as all that follow
+    command_end = 12 + data[start + 11]  # from the start of the frame, like all positions below
     producer_id, sequence_bytes = data[start + 13], _varint_size(data, start + 15, start + command_end)
     raw_count = data[start + 15 + sequence_bytes : start + command_end]
     if raw_count and _tagged(raw_count, 24) is None:
         return None
     COUNTS.put(raw_count, sample.get("num_messages"))
     name_at = command_end + 10
-    name_bytes = data[start + name_at + 1] + 2  # with its tag and length
+    name_bytes = data[start + name_at + 1] + 2  # including its tag and length
     high_bytes(data[start + 16 : start + 15 + sequence_bytes])
     plain_bytes = name_bytes + 1 + sequence_bytes + 7
     rest_at = name_at + plain_bytes
@@ -259,13 +259,13 @@ MAKERS: dict[str, Callable[[bytes, int, Decoded], Layout | None]] = {
     "MESSAGE": _message_template,
     "ACK": _ack_template,
 }
-"""Makers of templates by command: of the frame that begins at a position and was read without a finding; None when it has none."""
+"""Makers of templates by command. They return the template of a frame that was read without a finding, or None if it has none."""
 
 
 def learn(templates: dict[bytes, Layout], data: bytes, start: int, end: int, decoded: Decoded) -> None:
-    """Keep the template of data[start:end], decoded without a finding, for the next frame with the same head."""
+    """Keep the template of data[start:end], which was decoded without a finding, for the next frame with the same head."""
     known = templates.get(data[start + HEAD_START : start + HEAD_END])
-    if known is not None and known(data, start, end) == decoded:  # it lacked only a name or a time, which are remembered by now
+    if known is not None and known(data, start, end) == decoded:  # it lacked only a name or a time, which are cached by now
         return
     template = MAKERS[decoded[0] or ""](data, start, decoded)
     if template is not None and template(data, start, end) == decoded:

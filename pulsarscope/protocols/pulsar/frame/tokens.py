@@ -1,4 +1,4 @@
-"""JSON web tokens: when they expire, which is no secret."""
+"""JSON web tokens: when they expire, which is not secret."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from datetime import datetime, timezone
 from pulsarscope.model.utc import utc_seconds
 
 TOKEN_MAX_BYTES = 16_384
-"""Larger than any header or command line that a token fits in."""
+"""Larger than any header or command line that a token fits into."""
 
 YEAR_10000 = 253_402_300_800
-"""In seconds since the epoch: no date can be written from there on."""
+"""In seconds since the epoch: dates from there on cannot be written."""
 
 UNSIGNED = urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=")
 """Header of a token without a signature (RFC 7519, 6)."""
@@ -22,7 +22,7 @@ _EXPIRES = re.compile(r"expires (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
 
 
 def expiry(token: bytes) -> int | None:
-    """Return when a token expires, in seconds since the epoch; None when it is none, or does not say."""
+    """Return when a token expires, in seconds since the epoch; None if it is not a token, or does not say."""
     match = _TOKEN.fullmatch(token) if len(token) <= TOKEN_MAX_BYTES else None
     if match is None:
         return None
@@ -37,7 +37,7 @@ def expiry(token: bytes) -> int | None:
 
 
 def bare_token(token: bytes) -> bytes | None:
-    """Return a token of the same length that says when this one expires and nothing else; None when this one does not say, or is short."""
+    """Return a token of the same length that only says when this one expires; None if this one does not say, or is too short."""
     seconds = expiry(token)
     if seconds is None:
         return None
@@ -47,13 +47,13 @@ def bare_token(token: bytes) -> bytes | None:
 
 
 def expiry_text(token: bytes) -> str:
-    """Return when a token expires, in words behind its size; empty when it does not say."""
+    """Return when a token expires, in words that follow its size; empty if it does not say."""
     seconds = expiry(token)
     return "" if seconds is None else f", expires {datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def shown_expiry(data: object) -> int | None:
-    """Return when the token in a field expires, shown or redacted; None when it does not say."""
+    """Return when the token in a field, shown or redacted, expires; None if it does not say."""
     if isinstance(data, bytes):
         return expiry(data)
     match = _EXPIRES.search(data) if isinstance(data, str) else None

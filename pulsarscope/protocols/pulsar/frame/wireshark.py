@@ -1,4 +1,4 @@
-"""The text of the Wireshark dissector: the tables of the protocol as tables of Lua, and the program that reads frames by them."""
+"""The text of the Wireshark dissector: the tables of the protocol as Lua tables, and the program that reads frames with them."""
 
 from __future__ import annotations
 

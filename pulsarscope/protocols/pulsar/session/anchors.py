@@ -1,4 +1,4 @@
-"""The anchors of one connection: frames that all legs of its path through a proxy have."""
+"""The anchors of one connection: frames that all legs of its path through a proxy share."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, OF_LOOKU
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
 DELIVERED_MAX = 64
-"""First MESSAGEs that are kept until an ACK names them."""
+"""Number of first MESSAGEs that are kept until an ACK names them."""
 
 ANCHORING = ANSWERED_BY.keys() - OF_LOOKUP - {"ACK"}
-"""Requests of anchors: not those that a proxy answers, and not each acknowledgment."""
+"""Requests that make anchors: none that a proxy answers, and not every acknowledgment."""
 
 _NONE: frozenset[str] = frozenset()
 
 
 class Anchors:
-    """The first anchors of a connection, if any are asked for."""
+    """The first anchors of a connection, if requested."""
 
     __slots__ = ("_delivered", "_watched", "left")
 
     def __init__(self, *, wanted: bool) -> None:
         self.left = ANCHORS_MAX if wanted else 0
-        """Number of anchors yet to be given."""
+        """Number of anchors still to report."""
         self._delivered: dict[tuple[int, Position], Request] = NOTHING
         self._watched = DELIVERED_MAX
-        """MESSAGEs yet to be kept."""
+        """Number of MESSAGEs still to keep."""
 
     @property
     def commands(self) -> frozenset[str]:
-        """The commands of the data path of which anchors may yet be made."""
+        """The commands of the data path that may still become anchors."""
         if not self.left:
             return _NONE
         messages = {"MESSAGE"} if self._watched else _NONE
         return frozenset({"SEND_RECEIPT", *messages, *({"ACK"} if messages or self._delivered else _NONE)})
 
     def asked(self, request: Request, frame: FrameRow) -> None:
-        """Note in a request the name that its client chose for a consumer."""
+        """Note the name that a client chose for a consumer in its request."""
         request.chosen_name = bounded_name((frame.fields or {}).get("consumer_name"))
 
     def answered(self, request: Request, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
@@ -69,7 +69,7 @@ class Anchors:
             self._delivered[key] = Request(frame.file, frame.packet, frame.sub, frame.time, "MESSAGE", None)
 
     def acknowledged(self, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
-        """Report an ACK and the first MESSAGE that it names, of those kept."""
+        """Report an ACK and the first of the kept MESSAGEs that it names."""
         if not (self.left and self._delivered):
             return
         number = fields.get("consumer_id", -1)

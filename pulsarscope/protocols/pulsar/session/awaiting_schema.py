@@ -1,7 +1,7 @@
-"""Deliveries that wait for the schema which their consumer asks the broker for.
+"""Deliveries that wait for the schema that their consumer requests from the broker.
 
-A consumer learns from the first message of a version that it needs that version of the schema; by the time the broker has answered, its
-queue is full of messages. Without waiting none of them would have a value.
+A consumer learns from the first message with a schema version that it needs that version. By the time the broker has answered, its queue is
+full of messages. Without waiting, none of them would have a value.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pulsarscope.protocols.pulsar.values.connection_values import Values
 from pulsarscope.protocols.pulsar.values.schemas import SchemaName
 
 NEVER = 1 << 64
-"""A time that does not come."""
+"""A time that never comes."""
 
 Late = tuple[Entry, Response, list[Note]]
-"""An entry that waits no more, its frame, and findings about its values."""
+"""An entry that no longer waits, its frame, and findings about its values."""
 
 
 class _Waiting(NamedTuple):
@@ -29,22 +29,22 @@ class _Waiting(NamedTuple):
 
 
 class UnreadEntries:
-    """Entries of one connection that wait, by the version of the schema that they wait for.
+    """The waiting entries of one connection, by the schema version for which they wait.
 
-    When some wait for too long, or all are too many, they are read as far as that goes.
+    If some wait for too long, or too many wait, they are read as far as possible.
     """
 
     def __init__(self, values: Values) -> None:
         self._values = values
         self._waiting: dict[SchemaName, list[_Waiting]] = {}
-        """In the order of the first of each."""
+        """Entries by schema, in the order of the first entry of each schema."""
         self.deadline = NEVER
-        """Time at which the first that waits has waited for too long."""
+        """Time at which the first waiting entry has waited for too long."""
         self._count = 0
         self._bytes = 0
 
     def add(self, entry: Entry, unread: Unread, frame: Response) -> list[Late]:
-        """Let one more wait; return those that have waited for too long."""
+        """Add a waiting entry; return the entries that have waited for too long."""
         self._waiting.setdefault(unread.schema, []).append(_Waiting(entry, unread, frame))
         self._count += 1
         self._bytes += len(unread.data)
@@ -52,7 +52,7 @@ class UnreadEntries:
         return self.overdue(frame.time)
 
     def overdue(self, time: int) -> list[Late]:
-        """Return those that have waited for too long by now, or are too many."""
+        """Return the entries that have waited for too long by now, or are beyond the bound."""
         late: list[Late] = []
         while self.deadline < time or self._count > UNREAD_ENTRIES_MAX or self._bytes > UNREAD_MAX_BYTES:
             oldest = next(iter(self._waiting))
@@ -65,17 +65,17 @@ class UnreadEntries:
         self.deadline = NEVER if first is None else first[0].frame.time + UNREAD_MAX_NANOSECONDS
 
     def observe(self, command: str, fields: dict[str, Any]) -> list[Late]:
-        """Take the schemas in a command; return the messages that waited for them."""
+        """Learn the schema in a command; return the entries that waited for it."""
         schema = self._values.observe(command, fields)
         return [] if schema is None else self._read(schema)
 
     def finish(self) -> list[Late]:
-        """No schema will come: all."""
+        """Return all waiting entries, as no further schema will come."""
         self._values.end()
         return [one for schema in list(self._waiting) for one in self._read(schema)]
 
     def _read(self, schema: SchemaName) -> list[Late]:
-        """Return those that waited for a schema, which is there, or will never be."""
+        """Return the entries that waited for a schema, which is known now or never will be."""
         late: list[Late] = []
         for entry, unread, frame in self._waiting.pop(schema, ()):
             self._count -= 1

@@ -1,4 +1,4 @@
-"""Sizes of the batches that a connection delivered: the ack set of an ACK alone does not show where its batch ends."""
+"""Sizes of the batches that a connection delivered: an ack set alone does not show where its batch ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from pulsarscope.model.bounded_tables import NOTHING, remember
 
 BATCHES_MAX = 4096
-"""Batches remembered of one connection; clients acknowledge within seconds, and what they get at once is bounded by their permits."""
+"""Most batches remembered for one connection: clients acknowledge within seconds, and permits bound what they get at once."""
 
 
 class BatchSizes:
@@ -24,7 +24,7 @@ class BatchSizes:
         remember(self._sizes, (message_id.get("ledgerId"), message_id.get("entryId")), size, BATCHES_MAX)
 
     def acknowledged(self, fields: dict[str, Any]) -> dict[str, Any] | None:
-        """Return what to say beside an ACK: the sizes of its batches, if it acknowledges parts of any."""
+        """Return the additional columns of an ACK: the sizes of its batches, if it acknowledges parts of any."""
         ids = fields.get("message_id") or ()
         if not any(message_id.get("ack_set") for message_id in ids):
             return None

@@ -1,4 +1,4 @@
-"""Descriptions that clients and brokers give of themselves, kept once for all connections on which they say the same."""
+"""Descriptions that clients and brokers give of themselves, kept only once for all connections with the same ones."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pulsarscope.model.records import ConnectionRow
 _TEXT_MAX_CHARACTERS = 64
 
 Description = TypeVar("Description", bound=tuple[Any, ...])
-"""Versions, names of methods, numbers."""
+"""Versions, method names, and numbers."""
 
 
 def shared(description: Description) -> Description:
-    """Return the one tuple of all connections whose sides describe themselves so, if it is short."""
+    """Return the shared tuple for all connections with this description, if it is short."""
     return description if any(len(str(part)) > _TEXT_MAX_CHARACTERS for part in description) else _first(description)
 
 
 def of_client(connect: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Return version, version of the protocol and method of authentication, from the fields of a CONNECT."""
+    """Return version, protocol version and authentication method, from the fields of a CONNECT."""
     get = connect.get
     return shared((get("client_version"), get("protocol_version"), get("auth_method_name") or get("auth_method")))
 
 
 def of_server(connected: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return version and version of the protocol, from the fields of a CONNECTED."""
+    """Return version and protocol version, from the fields of a CONNECTED."""
     return shared((connected.get("server_version"), connected.get("protocol_version")))
 
 
@@ -40,7 +40,7 @@ def describe(row: ConnectionRow, client: tuple[Any, Any, Any] | None, server: tu
 
 
 def described(connect: Mapping[str, Any], connected: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `describe` fills in of a connection that begins with these two commands."""
+    """Return what `describe` fills in for a connection that begins with these two commands."""
     row = ConnectionRow()
     describe(row, of_client(connect), of_server(connected))
     return {name: getattr(row, name) for name in ("client_version", "server_version", "protocol_version", "auth_method")}

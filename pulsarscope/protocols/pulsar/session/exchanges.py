@@ -1,4 +1,4 @@
-"""Answers by request (binary protocol specification; families of requests on one connection do not share their ids)."""
+"""Answers by request (binary protocol specification; families of requests on one connection do not share ids)."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ ANSWERED_BY: dict[str, str] = {
     "WATCH_TOPIC_LIST_CLOSE": "SUCCESS",
     "ACK": "ACK_RESPONSE",
 }
-"""Requests with a request_id, and their own response; ERROR answers any of them but ACK."""
+"""Requests with a request_id, and their own response. ERROR can answer any of them except ACK."""
 
 OF_LOOKUP = frozenset({"LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA"})
-"""Requests of a client's lookup service: a proxy answers them by asking on its own, and the C++ client numbers them apart."""
+"""Requests of a client's lookup service. A proxy answers them with requests of its own, and the C++ client numbers them separately."""
 
 IN_ORDER: dict[str, str] = {"CONNECT": "CONNECTED", "AUTH_CHALLENGE": "AUTH_RESPONSE", "PING": "PONG"}
-"""Requests without an id: paired in order, PING for each direction."""
+"""Requests without an id, which are paired in order; PING separately for each direction."""
 
 RESPONSES = frozenset(ANSWERED_BY.values())
-"""Responses with the request_id of what they answer, but for ERROR."""
+"""Responses with the request_id of their request, except ERROR."""
 
 REFUSABLE = tuple(sorted(RESPONSES - {"ACK_RESPONSE"}))
-"""Responses in the place of which an ERROR may come."""
+"""Responses that an ERROR may replace."""
 
 CONNECTING_REQUEST_ID = -1
 """The request_id of the ERROR that refuses a CONNECT."""
@@ -57,7 +57,7 @@ def key_of(fields: dict[str, Any]) -> str | None:
 
 
 def error_of(command: str, fields: dict[str, Any]) -> tuple[str | None, str | None]:
-    """(name of the error or None, what the peer said) of a response."""
+    """Return the name of the error (or None) and the peer's message in a response."""
     name = fields.get("error", fields.get("error_code"))
     said = fields.get("message", fields.get("error_message"))
     if name is None and command in ("LOOKUP_RESPONSE", "PARTITIONED_METADATA_RESPONSE") and fields.get("response") == "Failed":

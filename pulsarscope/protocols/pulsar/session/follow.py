@@ -1,4 +1,4 @@
-"""Subjects of one frame after another, beyond the columns of its row: a message, a consumer, a transaction that is followed."""
+"""Tests whether frames are about a followed message, consumer or transaction, beyond the columns of their rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.ack_sets import is_left
 
 CONSUMERS_MAX = 10_000
-"""Consumers with a delivery of a followed message that is not acknowledged: each subscription has few."""
+"""Most consumers with an unacknowledged delivery of a followed message: each subscription has few."""
 
 
 def message_test(name: str) -> FollowTest:
-    """Frames about LEDGER:ENTRY, or one message LEDGER:ENTRY:BATCH of its batch; cumulative ACKs and redelivery of everything, too."""
+    """Return a test for frames about LEDGER:ENTRY, or about message LEDGER:ENTRY:BATCH; also cumulative ACKs and full redelivery."""
     found = re.fullmatch(r"(\d{1,19}):(\d{1,19})(?::(\d{1,9}))?", name, re.ASCII)
     if found is None:
         raise UsageError(f'"{name}" is not a message id: give LEDGER:ENTRY, or LEDGER:ENTRY:BATCH for one message of a batch, as in 5:12')
@@ -24,7 +24,7 @@ def message_test(name: str) -> FollowTest:
 
 
 class _MessageTest:
-    """Remembers who has the message and has not acknowledged it: a cumulative ACK names a later one."""
+    """A test that remembers who has the message and has not acknowledged it: a cumulative ACK names a later message."""
 
     def __init__(self, ledger: int, entry: int, index: int | None) -> None:
         self._entry = ledger, entry
@@ -69,12 +69,12 @@ def _items(value: Any) -> list[Any]:
 
 
 def consumer_test(name: str) -> FollowTest:
-    """Frames about the consumers of this id or this name."""
+    """Return a test for frames about the consumers with this id or name."""
     return _ConsumerTest(name)
 
 
 class _ConsumerTest:
-    """Remembers the ids of the consumers of a name: only their SUBSCRIBE has it."""
+    """A test that remembers the ids of the consumers with a name: only their SUBSCRIBE has the name."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -95,7 +95,7 @@ class _ConsumerTest:
 
 
 def txn_test(name: str) -> FollowTest:
-    """Frames about the transaction (MOST,LEAST): its own commands, and SEND, MESSAGE and ACK within it."""
+    """Return a test for frames about the transaction (MOST,LEAST): its own commands, and SEND, MESSAGE and ACK within it."""
     found = re.fullmatch(r"\(?(-?\d{1,20})[,:](-?\d{1,20})\)?", name.replace(" ", ""), re.ASCII)
     if found is None:
         raise UsageError(f'"{name}" is not a transaction id: give MOST:LEAST, its two numbers, as in 0:7')

@@ -1,4 +1,4 @@
-"""Frames in the columns of the compiled reader, which completes them and opens their messages in the place of the session."""
+"""Frames in the columns of the compiled reader, which completes them and opens their messages instead of the session."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 PAYLOADS_TOGETHER_MAX_BYTES = 1 << 20
-"""Payload text of frames that are opened at once."""
+"""Bytes of payload text that are opened in one call."""
 
 
 def observe_frames(columns: Any, place: int, known: tuple[Any, ...], sends: Sends, opener: Callable[[], EntryOpener] | None) -> int:
-    """Complete frames from a place on, and return the place of the first one that needs a row; `opener` gives what opens payloads."""
+    """Complete frames from a place on; return the place of the first one that needs a row. `opener` gives the opener of payloads."""
     place, waiting = columns.observe(place, known, PENDING_REQUESTS_MAX - sends.waiting, opener)
     sends.waiting += waiting
     return place
@@ -28,10 +28,10 @@ def observe_frames(columns: Any, place: int, known: tuple[Any, ...], sends: Send
 def open_frames(
     columns: Any, places: tuple[int, int], known: tuple[Any, ...], opener: EntryOpener, sends: Sends, entries: list[Event] | None = None
 ) -> int:
-    """Open the messages of frames from one place up to another, and return the place of the first one that needs a row.
+    """Open the messages of frames between two places; return the place of the first frame that needs a row.
 
-    `entries` receives the entries, and the call returns when there are many messages, or large ones. Without it, frames are completed,
-    too, and the columns keep the messages.
+    `entries` receives the entries, and the call returns early after many or large messages. Without `entries`, frames are also completed,
+    and the columns keep the messages.
     """
     taken = [] if entries is None else entries
     opening = opener, sends.keep, sends.release, opener.entry, MessageRow, taken, sends.room, entries is None

@@ -1,4 +1,4 @@
-"""Names that commands bring to a connection: of topics, producers and subscriptions."""
+"""Names in the commands of a connection: topics, producers and subscriptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from pulsarscope.protocols.pulsar.frame.commands import commands_with
 
 Names = tuple[str | None, str | None, str | None]
-"""Topic, name of the producer, subscription."""
+"""Topic, producer name, subscription."""
 
 NO_NAMES: Names = (None, None, None)
 
@@ -20,11 +20,11 @@ TOPICS_OF: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "ADD_PARTITION_TO_TXN": lambda fields: list(fields.get("partitions") or ()),
     "ADD_SUBSCRIPTION_TO_TXN": lambda fields: [part["topic"] for part in fields.get("subscription") or () if "topic" in part],
 }
-"""Commands about any number of topics, and their readers."""
+"""Commands about any number of topics, with a function that reads these."""
 
 
 class Consumer(msgspec.Struct):
-    """A SUBSCRIBE."""
+    """The names in a SUBSCRIBE."""
 
     topic: str | None = None
     subscription: str | None = None

@@ -1,4 +1,4 @@
-"""Requests of one connection that wait for their responses, and responses that the capture has before their requests."""
+"""Requests of one connection that wait for their responses, and responses that precede their requests in the capture."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from pulsarscope.protocols.pulsar.session.exchanges import (
 )
 
 EARLY_MAX_BYTES = 16 << 20
-"""Bound of the early responses in bytes of their frames, in addition to their number."""
+"""Bound on early responses in bytes of their frames, in addition to the bound on their number."""
 
 PING_NANOSECONDS_MAX = 10 * 1_000_000_000
-"""Time after which another PING shows that the capture lacks the PONG: clients and brokers send one in 30 s, and answer at once."""
+"""Time after which another PING shows that the capture lacks the PONG: clients and brokers send a PING every 30 s, and answer at once."""
 
 TOO_MANY = f"more than {PENDING_REQUESTS_MAX} requests, or {PENDING_NAMES_MAX_BYTES >> 20} MiB of names in them, wait on this connection"
 
@@ -50,13 +50,13 @@ class OpenRequests:
         self.wants_exchanges = ExchangeRow.kind in kinds
         self.anchors = Anchors(wanted=ANCHOR in kinds)
         self.early: dict[EarlyKey, Response] = NOTHING
-        """Responses whose request was not seen yet."""
+        """Responses whose request has not been seen yet."""
         self._early_bytes = 0
         self._receipts: dict[Hashable, dict[EarlyKey, None]] = NOTHING
-        """Requests of SENDs by producer."""
+        """Keys of the early receipts, by producer."""
 
     def report(self, request: Request | None, response: Response | None, events: list[Event], *, final: bool = True) -> None:
-        """Report an exchange as far as anything can be said of it."""
+        """Report an exchange, as far as it is known."""
         in_order = request is None or response is None or elapsed(request, response) is not None
         if in_order and not (final and self.wants_exchanges):
             return
@@ -67,7 +67,7 @@ class OpenRequests:
             events.append(Exchange(request, response, *error_of(response.command, response.fields), key, final))
 
     def ask(self, key: tuple[str, Hashable], frame: FrameRow, request: Request, events: list[Event]) -> Response | None:
-        """Let a request wait under its response and request id, or its own name and direction; return its response when that came first."""
+        """Let a request wait under `key`; return its response if that came first."""
         command = request.command
         if self.anchors.left and command == "SUBSCRIBE":
             self.anchors.asked(request, frame)
@@ -92,7 +92,7 @@ class OpenRequests:
         return None
 
     def answered(self, command: str, fields: dict[str, Any], direction: str) -> Request | None:
-        """Return the request that a response closes (or, of a producer that queues, only answers)."""
+        """Return the request that a response closes, or (for a queued producer) only answers."""
         if command not in RESPONSES and command != "ERROR":
             in_order = ASKED_IN_ORDER.get(command)
             return None if in_order is None else self._pairing.answer((in_order, SERVER if direction == CLIENT else CLIENT))
@@ -117,7 +117,7 @@ class OpenRequests:
             self.anchors.answered(request, frame, fields, events)
 
     def remember(self, key: EarlyKey | None, frame: FrameRow, events: list[Event]) -> None:
-        """Keep a response without a request: the capture may have the two in the wrong order."""
+        """Keep a response without a request: the capture may have the two in reverse order."""
         if key is None:
             self.report(None, response_of(frame), events)
             return
@@ -137,7 +137,7 @@ class OpenRequests:
             self.report(None, self._pop_early(key), events)
 
     def forget_receipts(self, producer_id: int, since: FrameRow, events: list[Event]) -> None:
-        """Report the early receipts of a producer from before a frame: another one has its id since then."""
+        """Report the early receipts of a producer before a frame, which gives the id to another producer."""
         for key in [*self._receipts.get(producer_id, ())]:
             response = self.early[key]
             if (response.file, response.packet) < (since.file, since.packet):
@@ -163,11 +163,11 @@ class OpenRequests:
         return response
 
     def waits(self) -> int:
-        """Return the size of the names and responses that wait, in bytes."""
+        """Return the size of the waiting names and responses, in bytes."""
         return self._pairing.names_bytes + self._early_bytes
 
     def finish(self, unanswered: list[Request], events: list[Event]) -> None:
-        """Report all that still waits, together with other requests that do."""
+        """Report everything that still waits, together with the requests in `unanswered`."""
         unanswered = sorted([*self._pairing.rest(), *unanswered], key=lambda request: (request.file, request.packet, request.sub))
         for request in unanswered:
             self.report(request, None, events)

@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from pulsarscope.protocols.pulsar.entry.reader import Entry
 
 KNOWN_IDS_SLACK = 64
-"""Sequence ids of SENDs that wait no more are forgotten when there are this many more than twice those that do."""
+"""Sequence ids of SENDs that no longer wait are dropped when all ids exceed twice the number of waiting SENDs by this many."""
 
 SENT_BYTES = 200
-"""Size in memory of a SEND that waits, without its messages."""
+"""Size in memory of a waiting SEND, without its messages."""
 
 IDS_MAX = 65_536
-"""Producers, and consumers, remembered on one connection; clients count them up from 0, hostile bytes do not."""
+"""Most producers, and most consumers, remembered for one connection. Clients count their ids up from 0; hostile bytes do not."""
 
 
 class Producer(msgspec.Struct):
-    """A PRODUCER and its SENDs that wait for their receipts, oldest first."""
+    """A producer, and its SENDs that wait for their receipts, oldest first."""
 
     topic: str | None = None
     name: str | None = None
     waiting: deque[Sent] = msgspec.field(default_factory=deque)
     open: bool = False
-    """True from PRODUCER until that is refused, or either side closes it."""
+    """True from its PRODUCER until that is refused, or either side closes the producer."""
     known: set[int] | None = None
-    """Sequence ids of the waiting SENDs, and maybe of some that wait no more; made when a receipt does not fit the oldest."""
+    """Sequence ids of the waiting SENDs, and perhaps of some that no longer wait; made when a receipt does not fit the oldest."""
     copied: dict[tuple[int, int], int] | None = None
-    """Sequence ids of the latest SENDs of a replicator by the ledger and entry that the message has in its own cluster."""
+    """Sequence ids of the latest SENDs of a replicator, by the ledger and entry of the message in its own cluster."""
 
 
 class Sent(msgspec.Struct, gc=False):
@@ -52,30 +52,30 @@ class Sent(msgspec.Struct, gc=False):
     sequence_id: int
     entry: Entry | None
     ticket: int = 0
-    """Key of its messages among those that wait, from 1 on; 0 for one whose messages did not."""
+    """Key of its messages among the waiting ones, from 1 on; 0 if its messages did not wait."""
     weight: int = 0
-    """Size of these, as they are counted."""
+    """Counted size of its messages."""
 
 
 class Sends:
-    """Producers by id, and what waits for receipts; bounded."""
+    """Producers by id, and the SENDs and messages that wait for receipts, within bounds."""
 
     __slots__ = ("_held", "_held_bytes", "_held_rows", "_holding", "_oldest", "_requests", "_tickets", "producers", "waiting")
 
     def __init__(self, requests: OpenRequests) -> None:
         self.producers: dict[int, Producer] = {}
         self.waiting = 0
-        """SENDs that wait, of all producers."""
+        """Number of waiting SENDs of all producers."""
         self._requests = requests
-        self._holding: dict[int, Sent] = NOTHING  # SENDs whose messages wait, by ticket; not those that the compiled reader keeps
-        self._held = 0  # all of them
+        self._holding: dict[int, Sent] = NOTHING  # SENDs whose messages wait, by ticket, without those that the compiled reader keeps
+        self._held = 0  # number of all SENDs whose messages wait
         self._tickets = 0
-        self._oldest = 1  # ticket before which none waits
+        self._oldest = 1  # no earlier ticket waits
         self._held_rows = 0
         self._held_bytes = 0
 
     def add_producer(self, number: int, producer: Producer, events: list[Event]) -> Producer:
-        """Register a producer under its id; of too many the oldest is given up."""
+        """Register a producer under its id; if there are too many, give up the oldest."""
         self.producers[number] = producer
         for oldest, given_up in drop_oldest(self.producers, IDS_MAX):
             self.give_up(oldest, given_up, events)
@@ -97,11 +97,12 @@ class Sends:
             self.release(sent, None, events)
 
     def bound(self, producer: Producer, sent: Sent, events: list[Event]) -> None:
-        """Bound what waits together with this SEND."""
+        """Keep the waiting SENDs and messages, including this SEND, within bounds."""
         if producer.known is not None:
             producer.known.add(sent.sequence_id)
             if len(producer.known) > 2 * len(producer.waiting) + KNOWN_IDS_SLACK:
-                # So many SENDs pay for the next look at all that wait. A compiled reader may go on, but knows sequence ids alone.
+                # So many SENDs amortise the next scan of the waiting ones. None lets a compiled reader continue, which knows only sequence
+                # ids.
                 producer.known = None if producer.copied is None else {waiting.sequence_id for waiting in producer.waiting}
         if sent.entry is not None:
             self.hold(sent, sent.entry, events)
@@ -109,15 +110,15 @@ class Sends:
             self._bound_count(events)
 
     def _bound_count(self, events: list[Event]) -> None:
-        """Give up SENDs, longest-waiting first, down to nine tenths of the bound: finding them takes a look at all that wait."""
+        """Give up the longest-waiting SENDs, down to nine tenths of the bound, because finding them takes a scan of all waiting ones."""
         waiting = [(sent.file, sent.packet, sent.sub, number) for number, each in self.producers.items() for sent in each.waiting]
         for _, _, _, number in sorted(waiting)[: max(len(waiting) - PENDING_REQUESTS_MAX * 9 // 10, 1)]:
             self._give_up_oldest(number, self.producers[number], 1, events)
 
     def note_source(self, producer: Producer, fields: dict[str, Any], metadata: dict[str, Any]) -> None:
-        """Note where the message of a SEND of a replicator is from."""
+        """Note the place of origin of the message in a replicator's SEND."""
         position = source_position(metadata)
-        if position is None or "marker_type" in metadata:  # the receipt of a marker has its sequence id
+        if position is None or "marker_type" in metadata:  # the receipt of a marker has the sequence id
             return
         if producer.copied is None:
             producer.copied = {}
@@ -126,7 +127,7 @@ class Sends:
         drop_oldest(producer.copied, 2 * len(producer.waiting) + KNOWN_IDS_SLACK)
 
     def align(self, producer_id: int, sequence_id: int, producer: Producer, events: list[Event]) -> bool:
-        """Give up the SENDs before the one that is received, which is not the oldest; return False when none waits for this receipt."""
+        """Give up the SENDs before the acknowledged one, which is not the oldest; return False if none waits for this receipt."""
         if producer.known is not None and sequence_id not in producer.known:
             return False
         index = next((index for index, sent in enumerate(producer.waiting) if sent.sequence_id == sequence_id), -1)
@@ -137,7 +138,7 @@ class Sends:
         return True
 
     def hold(self, sent: Sent, entry: Entry, events: list[Event]) -> None:
-        """Let the messages wait for their receipt. When too many do, the oldest are given without ledger and entry."""
+        """Let messages wait for their receipt. If too many wait, report the oldest without ledger and entry."""
         self._tickets = sent.ticket = self._tickets + 1
         sent.weight = weight = entry.weight()
         self._holding = self._holding or {}
@@ -152,7 +153,7 @@ class Sends:
             self.release(self._holding[self._oldest], None, events)
 
     def keep(self, sends: int, rows: int, size: int, tickets: int) -> None:
-        """Count SENDs whose messages wait from here on: their number, that of the messages, the bytes of these, and new tickets."""
+        """Count SENDs whose messages now wait: the number of SENDs, of messages, of bytes, and of new tickets."""
         self._held += sends
         self._held_rows += rows
         self._held_bytes += size
@@ -172,15 +173,15 @@ class Sends:
         sent.entry = None
 
     def room(self) -> tuple[int, int, int]:
-        """Return how many more messages, and bytes of them, may wait, and the latest ticket."""
+        """Return how many more messages and bytes may wait, and the latest ticket."""
         return PENDING_MESSAGES_MAX - self._held_rows, PENDING_MESSAGES_MAX_BYTES - self._held_bytes, self._tickets
 
     def waits(self) -> int:
-        """Return the approximate size of what waits, in bytes."""
+        """Return the approximate size of the waiting SENDs and messages, in bytes."""
         return self._held_bytes + SENT_BYTES * self.waiting
 
     def finish(self, events: list[Event]) -> list[Request]:
-        """Report the messages of all SENDs that wait; return the SENDs as requests."""
+        """Report the messages of all waiting SENDs; return the SENDs as requests."""
         unanswered = []
         for number, producer in self.producers.items():
             for sent in producer.waiting:
@@ -193,19 +194,19 @@ class Sends:
 
 
 def opened(topic: str | None, name: str | None) -> Producer:
-    """Return the producer of a PRODUCER."""
+    """Return a producer opened by a PRODUCER."""
     copies = is_replicator(name)
     return Producer(topic, name, open=True, known=set() if copies else None, copied={} if copies else None)
 
 
 def receipt_key(producer_id: int, producer: Producer, fields: dict[str, Any]) -> tuple[str, int, Hashable]:
-    """Return the key under which a receipt of an unknown SEND waits: what brokers say to replicators is not the sequence id."""
+    """Return the key under which a receipt of an unknown SEND waits: receipts for replicators do not have the sequence id."""
     sequence_id = fields.get("sequence_id", -1)
     return "SEND", producer_id, sequence_id if producer.copied is None else (sequence_id, fields.get("highest_sequence_id", 0))
 
 
 def early_key(producer_id: int, producer: Producer, sequence_id: int) -> tuple[str, int, Hashable]:
-    """Return the key of the receipt of the latest SEND of a producer, if it waits."""
+    """Return the key under which an early receipt of a producer's latest SEND waits."""
     if producer.copied:
         position, copied = next(reversed(producer.copied.items()))
         if copied == sequence_id:

@@ -38,7 +38,7 @@ _NO_BATCHES = BatchSizes()
 
 
 class PulsarSession(Session):
-    """The knowledge about one connection of Pulsar: bounded by constants."""
+    """The state of one Pulsar connection, bounded by constants."""
 
     # fmt: off
     __slots__ = (
@@ -53,21 +53,21 @@ class PulsarSession(Session):
         self._opens_payloads = self._wants_messages or settings.payloads
         self._single_plan, self._settings, self._from_start = single_plan, settings, context.from_start
         self._opens = False  # some payload was opened
-        self._awaits_schemas = False  # some deliveries do, or did
+        self._awaits_schemas = False  # some deliveries wait, or have waited, for a schema
         self._requests = OpenRequests(context.pairing, settings.kinds)
         self._sends = Sends(self._requests)
         self._consumers: dict[int, Consumer] = NOTHING
         self._batch_sizes: BatchSizes | None = None
-        self._client: tuple[Any, Any, Any] | None = None  # its version, the version of the protocol, the method of authentication
-        self._server: tuple[Any, Any] | None = None  # its version, the version of the protocol
-        self._names_bytes = 0  # of producers and consumers, and of those that had their ids before
+        self._client: tuple[Any, Any, Any] | None = None  # its version, protocol version and authentication method
+        self._server: tuple[Any, Any] | None = None  # its version and protocol version
+        self._names_bytes = 0  # of producers and consumers, including earlier ones with their ids
         self._creating: dict[int, int] = NOTHING  # request_id of a PRODUCER → its producer_id
 
-    # Made, and imported, on first use: most connections have nothing to open, or nobody asks.
+    # Made and imported on first use: most connections have nothing to open, or nothing is requested.
 
     @cached_property
     def _values(self) -> Values | None:
-        """Values of messages; None when nobody asks for them."""
+        """Values of messages; None if they are not requested."""
         settings = self._settings
         columns = settings.message_columns if self._wants_messages else ()
         if not self._opens_payloads or (columns and "value" not in columns):
@@ -96,7 +96,7 @@ class PulsarSession(Session):
     # ---- the contract
 
     def observe(self, frames: SessionFrames, events: list[Event]) -> None:
-        """See the contract. SEND and its receipt are usually dealt with here, without a call; all else by methods."""
+        """See the contract. SEND and its receipt are usually handled here, without a call; methods handle everything else."""
         wants_exchanges, opens_payloads = self._requests.wants_exchanges, self._opens_payloads
         requests, sends = self._requests, self._sends
         producers = sends.producers
@@ -133,7 +133,7 @@ class PulsarSession(Session):
                 frame.producer_name = producer.name
                 waiting = producer.waiting
                 sequence_id = fields.get("sequence_id", -1)
-                if producer.copied:  # brokers name the place that the message has in its own cluster, if both sides know to
+                if producer.copied:  # brokers name the message's place in its own cluster, if both sides can
                     sequence_id = producer.copied.pop((sequence_id, fields.get("highest_sequence_id", 0)), sequence_id)
                 if waiting and (waiting[0].sequence_id == sequence_id or sends.align(number, sequence_id, producer, events)):
                     sent = waiting.popleft()
@@ -174,11 +174,11 @@ class PulsarSession(Session):
         return open_frames(columns, places, self._known(), self._opener, self._sends, entries)
 
     def _meets_values(self) -> bool:
-        """Return True when messages may have values, or wait for the schema of them."""
+        """Return True when messages may have values, or wait for a schema."""
         return self._awaits_schemas or (self._opens_payloads and self._values is not None and self._values.are_known)
 
     def _known(self) -> tuple[Any, ...]:
-        """Return what the compiled reader must know of the session."""
+        """Return what the compiled reader must know about the session."""
         requests = self._requests
         return self._sends.producers, self._consumers, requests.early, self._remember_batch, requests.anchors.commands
 
@@ -214,12 +214,12 @@ class PulsarSession(Session):
     # ---- names of what began before the capture
 
     def _topic_of(self, message_id: Any) -> str | None:
-        """Return the topic with the ledger of a message id: as the user's files name it, or a name that stands for it."""
+        """Return the topic of the ledger in a message id: its name in the user's files, or a placeholder."""
         stand_in = topic_of_ledger(message_id)
         return stand_in and self._settings.names.get(stand_in, stand_in)
 
     def _attached(self, number: int, message_id: Any, events: list[Event]) -> Consumer:
-        """Return a consumer without a topic, or one that is not known, with the topic of a message id from here on."""
+        """Return a consumer that has no topic, or is not known, and give it the topic of a message id from now on."""
         topic = self._topic_of(message_id)
         consumer = self._consumers.get(number)
         if topic is None:
@@ -233,8 +233,8 @@ class PulsarSession(Session):
     # ---- SEND and MESSAGE
 
     def _is_settled(self, frame: FrameRow, fields: dict[str, Any], producer: Producer, sent: Sent, events: list[Event]) -> bool:
-        """Return True when the receipt of this SEND became readable before it."""
-        if fields.get("is_chunk"):  # chunks share their sequence id: an early receipt may be the one before's
+        """Return True when the receipt of this SEND became readable before the SEND."""
+        if fields.get("is_chunk"):  # chunks share a sequence id: an early receipt may belong to the previous chunk
             return False
         producer_id = fields.get("producer_id", -1)
         if (receipt := self._requests.take_early(early_key(producer_id, producer, sent.sequence_id), frame, events)) is None:
@@ -297,19 +297,19 @@ class PulsarSession(Session):
             events.append(entry)
 
     def _remember_batch(self, message_id: dict[str, Any], messages: int) -> None:
-        """Remember how many messages a delivered batch has."""
+        """Remember the number of messages of a delivered batch."""
         self._batch_sizes = self._batch_sizes or BatchSizes()
         self._batch_sizes.delivered(message_id, messages)
 
     def _report_late(self, late: list[Late], events: list[Event]) -> None:
-        """Report messages that waited for their schema."""
+        """Report entries that waited for their schema."""
         for entry, frame, notes in late:
             events.extend([Remark(code, frame, text, frame.fields) for code, text in notes])
             if self._wants_messages:
                 events.append(entry)
 
     def _is_plain(self, metadata: dict[str, Any]) -> bool:
-        """Return True when there is nothing to open that anything could be said of."""
+        """Return True when opening the payload would yield nothing to report."""
         if self._wants_messages or not metadata.keys().isdisjoint(WRAPPED):
             return False
         return self._values is None or not self._values.are_known
@@ -377,7 +377,7 @@ class PulsarSession(Session):
         """Return the topic, the producer and the subscription that a command is about."""
         get = fields.get
         topic, name, subscription = get("topic"), get("producer_name"), get("subscription")
-        if topic.__class__ is list:  # WATCH_TOPIC_LIST_SUCCESS: no one topic
+        if topic.__class__ is list:  # WATCH_TOPIC_LIST_SUCCESS: not a single topic
             topic = None
         if subscription is not None and subscription.__class__ is not str:
             nested: dict[str, Any] = subscription if isinstance(subscription, dict) else {}
@@ -396,7 +396,7 @@ class PulsarSession(Session):
         return topic, name, subscription
 
     def _register(self, frame: FrameRow, fields: dict[str, Any], names: Names, events: list[Event]) -> None:
-        """Give the id of a PRODUCER or SUBSCRIBE a meaning, from here on."""
+        """Register the id of a PRODUCER or SUBSCRIBE."""
         topic, name, subscription = names
         if frame.command == "SUBSCRIBE":
             self._consumers = self._consumers or {}
@@ -406,17 +406,17 @@ class PulsarSession(Session):
         number = fields.get("producer_id", -1)
         before = self._sends.producers.get(number)
         if before is not None and before.open and before.topic != topic:
-            return  # the broker answers with a success, or an error, and keeps the producer that has the id
+            return  # the broker answers with success or an error, and keeps the producer with this id
         if before is not None:
             self._sends.give_up(number, before, events)
         self._sends.add_producer(number, opened(topic, name), events)
-        self._requests.forget_receipts(number, frame, events)  # of the producer that had this id before
+        self._requests.forget_receipts(number, frame, events)  # receipts of the previous producer with this id
         self._bound_names(names, events)
         self._creating = self._creating or {}
         remember(self._creating, fields.get("request_id", -1), number, IDS_MAX)
 
     def _bound_names(self, names: Names, events: list[Event]) -> None:
-        """Count names that are remembered from here on; forget the older half of the producers and consumers when theirs are too long."""
+        """Count newly remembered names; if all are too long, forget the older half of the producers and consumers."""
         topic, name, subscription = names
         self._names_bytes += len(topic or "") + len(name or "") + len(subscription or "")
         if self._names_bytes <= PENDING_NAMES_MAX_BYTES:
@@ -434,7 +434,7 @@ class PulsarSession(Session):
             producer.open = False
 
     def _name_producer(self, fields: dict[str, Any]) -> None:
-        """Give a producer without a name of its own the broker's, from PRODUCER_SUCCESS."""
+        """Give a producer that chose no name the broker's name for it, from PRODUCER_SUCCESS."""
         number = self._creating.pop(fields["request_id"], None) if "request_id" in fields else None
         producer = None if number is None else self._sends.producers.get(number)
         if producer is not None:

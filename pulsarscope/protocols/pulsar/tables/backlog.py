@@ -1,4 +1,4 @@
-"""Backlog of subscriptions over time: messages published and not acknowledged, and the age of the oldest."""
+"""The backlog of subscriptions over time: messages published but not acknowledged, and the age of the oldest."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.waiting import Waiting, is_stored
 
 INTERVALS = 10
-"""Intervals of a capture at most, when their length is not given: as many as lists have rows."""
+"""Maximum number of intervals of a capture if their length is not given: as many as lists have rows."""
 
 _Name = tuple[str | None, str | None]
 """Topic and subscription."""
 
 
 class _Cell(msgspec.Struct):
-    """Counts of a subscription in an interval, and its state at the end of it."""
+    """The counts of a subscription in an interval, and its state at the end of the interval."""
 
     published: int = 0
     delivered: int = 0
     acknowledged: int = 0
     backlog: int = 0
     oldest: int | None = None
-    """Time since which the oldest message waits."""
+    """Time since which the oldest message has been waiting."""
 
 
 def _join(earlier: _Cell, later: _Cell) -> None:
@@ -42,10 +42,10 @@ def _join(earlier: _Cell, later: _Cell) -> None:
 
 
 class _Entry(msgspec.Struct, gc=False):
-    """An entry that waits."""
+    """A waiting entry."""
 
     time: int
-    """Time of its receipt, or of its first delivery if that came before."""
+    """Time of its receipt, or of its first delivery if that came first."""
     messages: int
     received: bool
     """True when its receipt was seen."""
@@ -54,17 +54,17 @@ class _Entry(msgspec.Struct, gc=False):
 class _Subscription(msgspec.Struct):
     waiting: Waiting[_Entry]
     early: dict[Position, None] = {}
-    """Entries that were acknowledged before their receipt came."""
+    """Entries that were acknowledged before their receipt."""
     backlog: int = 0
     changed: int | None = None
     """Nanoseconds from the first row to the latest change."""
 
 
 class Backlog:
-    """Fold over SEND, SEND_RECEIPT, MESSAGE and ACK.
+    """A fold over SEND, SEND_RECEIPT, MESSAGE and ACK.
 
-    A message waits from its receipt on, in each subscription that was seen by then; one that was published before the capture, or before
-    the subscription, from its first delivery on.
+    A message waits from its receipt on, in each subscription that was seen by then. A message that was published before the capture or
+    before the subscription waits from its first delivery on.
     """
 
     def __init__(self) -> None:
@@ -74,18 +74,18 @@ class Backlog:
         self._found: dict[_Name, _Subscription] = {}
         self._by_topic: dict[str | None, list[_Name]] = {}
         self._sent: dict[str, int] = {}
-        """Messages of a SEND by its name."""
+        """Number of messages of a SEND, by frame name."""
         self._entries = 0
         self._start: int | None = None
         self._end = 0
         """Nanoseconds from the first to the last row."""
 
     def divide(self, interval: int) -> None:
-        """Make a record for each interval of so many nanoseconds, see `IntervalFold`."""
+        """Make a record for each interval of `interval` nanoseconds (see `IntervalFold`)."""
         self._interval = self._bins.width = interval
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows, see `ReportFold`."""
+        """Take rows (see `ReportFold`)."""
         del endpoints
         for row in rows:
             if not isinstance(row, FrameRow) or row.time is None:
@@ -97,12 +97,12 @@ class Backlog:
                 handler(self, row, row.fields)
 
     def send(self, row: FrameRow, _fields: Mapping[str, Any]) -> None:
-        """Remember how many messages a SEND has."""
+        """Remember the number of messages of a SEND."""
         if row.num_messages is not None and row.num_messages > 1:
             remember(self._sent, frame_name(row.file, row.packet, row.sub), row.num_messages, PENDING_REQUESTS_MAX)
 
     def receive(self, row: FrameRow, fields: Mapping[str, Any]) -> None:
-        """Let an entry wait in each subscription of its topic."""
+        """Add an entry to the backlog of each subscription of its topic."""
         messages = self._sent.pop(row.request or "", 1)
         if not is_stored(position := position_of(fields.get("message_id"))):
             return
@@ -118,11 +118,11 @@ class Backlog:
                 self._wait(found, position, _Entry(row.time, messages, received=True))
 
     def subscribe(self, row: FrameRow, _fields: Mapping[str, Any]) -> None:
-        """Begin a subscription."""
+        """Start a subscription."""
         self._subscription(row)
 
     def deliver(self, row: FrameRow, fields: Mapping[str, Any]) -> None:
-        """Let an entry wait that was published before the subscription or the capture."""
+        """Add an entry to the backlog if it was published before the subscription or the capture."""
         found = self._subscription(row)
         position = position_of(fields.get("message_id"))
         if found is None or not is_stored(position):
@@ -134,7 +134,7 @@ class Backlog:
             self._wait(found, position, _Entry(row.time, messages, received=False))
 
     def acknowledge(self, row: FrameRow, fields: Mapping[str, Any]) -> None:
-        """Settle entries at the ACK of all their messages; a cumulative one settles those before it, too."""
+        """Settle entries when an ACK completes all their messages; a cumulative ACK also settles the entries before it."""
         name = row.topic, row.subscription
         if (found := self._found.get(name)) is None:
             return
@@ -147,7 +147,7 @@ class Backlog:
                 remember(found.early, position, None, PENDING_REQUESTS_MAX)
 
     def forget(self, row: FrameRow, _fields: Mapping[str, Any]) -> None:
-        """Begin anew: the position of the subscription is another one, or there is none."""
+        """Reset: the position of the subscription has changed, or the subscription is gone."""
         if (found := self._found.get((row.topic, row.subscription))) is not None:
             self._change((row.topic, row.subscription), found, row.time)
             self._entries -= len(found.waiting.entries)
@@ -173,7 +173,7 @@ class Backlog:
         found.backlog += entry.messages
 
     def _change(self, name: _Name, found: _Subscription, time: int) -> _Cell:
-        """Return the cell of a change; the first of an interval begins with what the previous one left."""
+        """Return the cell of a change. The first one of an interval starts with the state at the end of the previous interval."""
         since = max(time - (self._start or 0), found.changed or 0)
         if found.changed is not None and since // self._bins.width != found.changed // self._bins.width:
             self._settle(name, found)
@@ -187,7 +187,7 @@ class Backlog:
             cell.oldest = min((entry.time for entry in found.waiting.entries.values()), default=None)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a record for each interval of each subscription from its first change on, in order of time."""
+        """Return a record for each interval of each subscription from its first change on, in time order."""
         for name, found in self._found.items():
             self._settle(name, found)
         most = max(COURSE_CELLS_MAX // max(len(self._found), 1), 1)

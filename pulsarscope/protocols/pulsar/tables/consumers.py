@@ -1,4 +1,4 @@
-"""Consumers: permits granted and used, what is delivered and not acknowledged, and since when."""
+"""Consumers: permits granted and used, messages delivered but not acknowledged, and since when."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, posit
 from pulsarscope.protocols.pulsar.waiting import EarlyAcks, Waiting, is_stored
 
 COURSES_MAX, COURSE_POINTS = 40, 400
-"""Consumers with a course, and points of each: as many charts as one looks at, and a point for each two or three pixels."""
+"""Consumers with a course, and points of each course: as many charts as people look at, and a point for every two or three pixels."""
 
 
 class _Pending(msgspec.Struct, gc=False):
-    """A delivered entry that is not acknowledged."""
+    """A delivered entry that is not acknowledged yet."""
 
     time: int
     messages: int
     left: int = -1
-    """Bits of the batch's messages that are not acknowledged; -1 for all, before the broker or an ACK names some."""
+    """Bits of the messages of the batch that are not acknowledged; -1 (all) until the broker or an ACK names some."""
 
 
 class _Consumer(msgspec.Struct):
@@ -48,9 +48,9 @@ class _Consumer(msgspec.Struct):
     redelivered: int = 0
     acknowledged: int = 0
     unacknowledged: int = 0
-    """Messages of the entries that wait."""
+    """Messages of the waiting entries."""
     untracked: int = 0
-    """Messages of entries beyond the bound on those that wait."""
+    """Messages of entries beyond the bound on waiting entries."""
     last_delivery: int | None = None
     last_flow: int | None = None
     last_flow_frame: str | None = None
@@ -58,11 +58,11 @@ class _Consumer(msgspec.Struct):
     last_ack_frame: str | None = None
     early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
     before: _Consumer | None = None
-    """The one that has this id if this SUBSCRIBE is refused."""
+    """The consumer that keeps this id if this SUBSCRIBE is refused."""
 
     @property
     def permits_left(self) -> int | None:
-        """Permits granted and not used; None when some may have been granted before the capture."""
+        """Permits granted but not used; None if some may have been granted before the capture."""
         known = self.whole and (self.last_flow is not None or not self.permits_used)
         return self.granted - self.permits_used if known else None
 
@@ -75,21 +75,21 @@ def _last(earlier: list[Any], later: list[Any]) -> None:
 
 
 class Consumers:
-    """Fold over the frames of consumers."""
+    """A fold over the frames of consumers."""
 
     def __init__(self) -> None:
         self.left_out = 0
         self.found: list[_Consumer] = []
         self._open: dict[tuple[str, int], _Consumer] = {}
         self._asking: dict[str, _Consumer] = {}
-        """By name of the frame of a SUBSCRIBE without answer."""
+        """Consumers by the frame name of a SUBSCRIBE that has no answer yet."""
         self._waiting = 0
         self._end = 0
         self._course: Bins[int, list[Any]] | None = None
-        """Time and values of the last state of each consumer in a bin."""
+        """Time and values of each consumer's last state in a bin."""
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows, see `ReportFold`."""
+        """Take rows (see `ReportFold`)."""
         del endpoints
         for row in rows:
             if isinstance(row, FrameRow):
@@ -108,7 +108,7 @@ class Consumers:
                 self._close_all(row.connection or "")
 
     def _answer(self, consumer: _Consumer, row: FrameRow) -> None:
-        """End a consumer whose SUBSCRIBE is refused: clients ask again and again, each time as another one."""
+        """Remove a consumer whose SUBSCRIBE is refused: clients retry, each time with another consumer."""
         before, consumer.before = consumer.before, None
         if row.command == "ERROR" and consumer.state == "open":
             consumer.state = "refused"
@@ -117,30 +117,30 @@ class Consumers:
                 self._open[key] = before
 
     def _consumer(self, row: FrameRow, number: int) -> _Consumer | None:
-        """Return the consumer of a frame; None for one beyond the bound."""
+        """Return the consumer of a frame; None beyond the bound."""
         key = row.connection, number
         consumer = self._open.get(key)
         if consumer is None or row.command == "SUBSCRIBE":
             if len(self.found) >= STATISTICS_NAMES_MAX:
-                self._open.pop(key, None)  # what follows is not of the one that had this id before
+                self._open.pop(key, None)  # later frames do not belong to the previous consumer with this id
                 self.left_out += 1
                 return None
             consumer = self._open[key] = _Consumer(
                 row.connection, number, Waiting(), len(self.found), subscription=row.subscription, topic=row.topic, before=consumer
             )
             if consumer.before is not None:
-                consumer.before.before = None  # so that they form no chain
+                consumer.before.before = None  # prevents a chain of consumers
             self.found.append(consumer)
         elif row.topic is not None:
             consumer.topic = row.topic  # a live run may have learned its name
         return consumer
 
     def keep_courses(self) -> None:
-        """Keep courses, see `CourseFold`."""
+        """Keep courses (see `CourseFold`)."""
         self._course = Bins(COURSE_CELLS_MAX, list, _last)
 
     def courses(self) -> list[Course]:
-        """Return the courses of the consumers with the most unacknowledged messages, see `CourseFold`."""
+        """Return the courses of the consumers with the most unacknowledged messages (see `CourseFold`)."""
         if self._course is None:
             return []
         self._course.widen(COURSE_POINTS)
@@ -161,7 +161,7 @@ class Consumers:
                 consumer.state = "disconnected"
 
     def subscribe(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
-        """Begin with the names in a SUBSCRIBE."""
+        """Start a consumer with the names in its SUBSCRIBE."""
         remember(self._asking, frame_name(row.file, row.packet, row.sub), consumer, STATISTICS_NAMES_MAX)
         consumer.whole = True
         consumer.name, consumer.type = fields.get("consumer_name"), fields.get("subType")
@@ -183,7 +183,7 @@ class Consumers:
         position = position_of(fields.get("message_id"))
         left = bitmap(ack_set) if (ack_set := fields.get("ack_set")) else -1
         if not is_stored(position):
-            return  # brokers forget it as they send it
+            return  # brokers forget a message without storage when they send it
         if (again := consumer.waiting.entries.get(position)) is not None:
             consumer.unacknowledged += messages - again.messages
             again.messages, again.left = messages, left
@@ -199,7 +199,7 @@ class Consumers:
                 self._settle(consumer, position, ack_set)
 
     def acknowledge(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
-        """Take what an ACK names from what waits."""
+        """Remove the messages that an ACK names from the waiting ones."""
         consumer.last_ack, consumer.last_ack_frame = row.time, frame_name(row.file, row.packet, row.sub)
         place = consumer.early.latest = row.file or 0, row.packet or 0
         cumulative = fields.get("ack_type") == "Cumulative"
@@ -215,7 +215,7 @@ class Consumers:
                 consumer.early.add(position, place, row.time, ack_set)
 
     def _settle(self, consumer: _Consumer, position: Position, ack_set: list[int] | None) -> bool:
-        """Acknowledge an entry, or the messages of a batch whose bits an ack_set lacks. Return False for what does not wait."""
+        """Acknowledge an entry, or the messages of a batch whose bits are missing in an ack_set. Return False if it does not wait."""
         waiting = consumer.waiting.entries.get(position)
         if waiting is None:
             return False
@@ -232,7 +232,7 @@ class Consumers:
         return True
 
     def forget(self, consumer: _Consumer, row: FrameRow, fields: Mapping[str, Any]) -> None:
-        """Drop what is to be delivered again: what REDELIVER_UNACKNOWLEDGED_MESSAGES names, or all; all after a SEEK."""
+        """Drop entries that will be delivered again: those that REDELIVER_UNACKNOWLEDGED_MESSAGES names, or all; all after a SEEK."""
         named = [position_of(each) for each in fields.get("message_ids") or () if type(each) is dict]
         for position in named if row.command != "SEEK" and named else list(consumer.waiting.entries):
             if (waiting := consumer.waiting.entries.pop(position, None)) is not None:
@@ -242,7 +242,7 @@ class Consumers:
             consumer.untracked = 0
 
     def close(self, consumer: _Consumer, row: FrameRow, _fields: Mapping[str, Any]) -> None:
-        """End with a CLOSE_CONSUMER of either side, or an UNSUBSCRIBE."""
+        """Close a consumer at a CLOSE_CONSUMER from either side, or an UNSUBSCRIBE."""
         consumer.state = "closed by broker" if row.direction == "server" else "closed"
 
     def forget_ended(self) -> None:
@@ -252,7 +252,7 @@ class Consumers:
         self._open = {key: consumer for key, consumer in self._open.items() if consumer.state == "open"}
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a record for each consumer: open ones first, of them those with the most unacknowledged messages."""
+        """Return a record for each consumer: open ones first, those with the most unacknowledged messages before others."""
         return sorted(
             map(self._record, self.found),
             key=lambda record: (record["state"] != "open", -record["unacknowledged"], record["oldest_since"] or 0),

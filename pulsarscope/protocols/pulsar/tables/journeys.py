@@ -1,4 +1,4 @@
-"""Journeys of entries: publish → receipt, publish → first delivery, delivery → acknowledgment, by topic and subscription."""
+"""The journeys of entries: publish → receipt, publish → first delivery, delivery → acknowledgment, by topic and subscription."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LANES_MAX = 12
 """Entries of each ending (not delivered, not acknowledged, acknowledged) whose journeys are drawn."""
 
 _Journey = tuple[str | None, str | None]
-"""Topic, and subscription; None for that of its receipts."""
+"""Topic and subscription; the subscription is None for the receipts of the topic."""
 
 
 _Name = tuple[str | None, int, int]
@@ -30,25 +30,26 @@ _Name = tuple[str | None, int, int]
 
 
 class _Entry(msgspec.Struct, gc=False):
-    """An entry that may go on: very many do."""
+    """An entry whose journey may continue. There are very many of these."""
 
     sent: int | None = None
     stored: int | None = None
     """Time of its receipt."""
     first: tuple[str | None, int] | None = None
-    """The subscription to which it was delivered first, and when."""
+    """The subscription to which it was first delivered, and when."""
     further: dict[str | None, int] | None = None
-    """Time of the first delivery to each other one: a dictionary for the first alone takes twice the memory of all else."""
+    """Times of the first deliveries to other subscriptions. A dictionary for the first one alone would take twice the memory of everything
+    else."""
 
     @property
     def deliveries(self) -> Iterator[tuple[str | None, int]]:
-        """The subscriptions to which it was delivered, each with the time of the first delivery."""
+        """The subscriptions to which it was delivered, with the times of the first deliveries."""
         if self.first is not None:
             yield self.first
             yield from (self.further or {}).items()
 
     def deliver(self, subscription: str | None, time: int) -> bool | None:
-        """Note the first delivery to a subscription; return False if it is not the first one, None if there are too many subscriptions."""
+        """Note the first delivery to a subscription; return False if it is not the first, None if there are too many subscriptions."""
         if self.first is None:
             self.first = subscription, time
         elif subscription == self.first[0]:
@@ -82,19 +83,19 @@ def _lane(
 
 
 class Journeys(BoundedFold):
-    """Fold over SEND_RECEIPT, MESSAGE and ACK. Times are those of the capture, so that no two clocks are compared."""
+    """A fold over SEND_RECEIPT, MESSAGE and ACK. It uses only capture times, so that no two clocks are compared."""
 
     def __init__(self) -> None:
         self._entries: OldestFirst[_Name, _Entry] = OldestFirst()
         self._waiting: dict[_Journey, Waiting[int]] = {}
-        """Times of the first deliveries of entries that are not acknowledged."""
+        """Times of the first deliveries of unacknowledged entries."""
         self._latencies: dict[_Journey, dict[str, Latencies]] = {}
         self._slowest: list[tuple[int, int, Lane]] = []
-        """Nanoseconds to the ACK, number, and journey of the slowest entries that were acknowledged; the quickest of them first."""
+        """Nanoseconds to the ACK, number, and journey of the slowest acknowledged entries: a heap with the fastest of them first."""
         self._acknowledged = 0
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows, see `ReportFold`."""
+        """Take rows (see `ReportFold`)."""
         del endpoints
         for row in rows:
             if not isinstance(row, FrameRow) or row.fields is None:
@@ -148,13 +149,13 @@ class Journeys(BoundedFold):
                 self._add(row.topic, row.subscription, "delivery", row.time - entry.sent)
 
     def _acknowledge(self, row: FrameRow, waiting: Waiting[int], fields: Mapping[str, Any]) -> None:
-        """Measure entries at their first ACK; one of a part of a batch is none, but a cumulative one takes all entries before it."""
+        """Measure entries at their ACK. An ACK for part of a batch does not count; a cumulative ACK also covers all entries before it."""
         for position, time in waiting.settle(fields):
             self._add(row.topic, row.subscription, "ack", row.time - time)
             self._rank(row, position, time)
 
     def _rank(self, row: FrameRow, position: Position, delivered: int) -> None:
-        """Remember the journey of an entry that is acknowledged now if it is among the slowest."""
+        """Remember the journey of a newly acknowledged entry if it is among the slowest."""
         entry = self._entries.get((row.topic, *position), _NONE)
         total = row.time - (delivered if entry.sent is None else entry.sent)
         self._acknowledged += 1
@@ -165,7 +166,7 @@ class Journeys(BoundedFold):
         push(self._slowest, (total, -self._acknowledged, lane))
 
     def lanes(self) -> list[Lane]:
-        """Return entries that were not delivered, those not acknowledged for longest, and the slowest others, see `LaneFold`."""
+        """Return the journeys of undelivered entries, of those unacknowledged for longest, and of the slowest others (see `LaneFold`)."""
         consumed = {topic for topic, subscription in self._latencies if subscription is not None} | {topic for topic, _ in self._waiting}
         found: list[Lane] = []
         for (topic, ledger, number), entry in self._entries.items():
@@ -179,7 +180,7 @@ class Journeys(BoundedFold):
         return found + [lane for _, _, lane in sorted(self._slowest, key=lambda each: each[:2], reverse=True)]
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a record for each topic, of its receipts, and for each of its subscriptions; the slowest deliveries first."""
+        """Return a record for the receipts of each topic, and for each of its subscriptions, slowest deliveries first."""
         records = []
         for (topic, subscription), steps in self._latencies.items():
             record: dict[str, Any] = {"topic": topic, "subscription": subscription}

@@ -1,4 +1,4 @@
-"""Keys: which consumers of a subscription got the messages of a key."""
+"""Keys: the consumers of a subscription that got the messages of each key."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pulsarscope.model.records import FrameRow, MessageRow
 from pulsarscope.protocols.pulsar.text.formatting import bytes_text
 
 _CONSUMERS_MAX = 8
-"""Consumers that a record names."""
+"""Consumers named in a record."""
 
 _OTHERS = "others"
 
 
 class Keys(BoundedFold):
-    """Fold over deliveries."""
+    """A fold over deliveries."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, int], str] = {}
         self._keys: dict[tuple[str | None, str | None, str], Counter[str]] = {}
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows, see `ReportFold`."""
+        """Take rows (see `ReportFold`)."""
         del endpoints
         for row in rows:
             if isinstance(row, FrameRow):
@@ -43,14 +43,14 @@ class Keys(BoundedFold):
         consumers[consumer if consumer in consumers or len(consumers) < _CONSUMERS_MAX else _OTHERS] += 1
 
     def forget_ended(self) -> None:
-        """Drop the keys that one consumer got, once the table is half full."""
+        """Drop the keys that only one consumer got, once the table is half full."""
         if len(self._keys) > STATISTICS_NAMES_MAX // 2:
             self._keys = {name: consumers for name, consumers in self._keys.items() if len(consumers) > 1}
         if len(self._names) > STATISTICS_NAMES_MAX // 2:
             self._names.clear()
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a record for each key of a subscription: those with several consumers first, then the most frequent."""
+        """Return a record for each key of a subscription: keys with several consumers first, then the most frequent."""
         records = [
             {
                 "key": key,

@@ -12,7 +12,7 @@ from pulsarscope.model.limits import STATISTICS_NAMES_MAX
 from pulsarscope.model.records import ExchangeRow, FrameRow
 
 _HOPS_MAX = 16
-"""Hops of a chain that a record shows; clients give up after 20 redirects."""
+"""Hops of a chain shown in a record; clients give up after 20 redirects."""
 
 
 class _Chain(msgspec.Struct):
@@ -28,13 +28,13 @@ class _Chain(msgspec.Struct):
 
 
 class Lookups(BoundedFold):
-    """Fold over LOOKUP and its answers."""
+    """A fold over LOOKUP and its answers."""
 
     def __init__(self) -> None:
         self._chains: dict[tuple[str, str | None], _Chain] = {}
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows, see `ReportFold`."""
+        """Take rows (see `ReportFold`)."""
         for row in rows:
             if isinstance(row, FrameRow):
                 if row.command == "LOOKUP_RESPONSE" and (chain := self._chain(row, endpoints)) is not None:
@@ -64,12 +64,12 @@ class Lookups(BoundedFold):
         chain.hops_max = max(chain.hops_max, len(chain.hops))
 
     def forget_ended(self) -> None:
-        """Drop the clients and topics whose latest lookup found its broker, once the table is half full."""
+        """Drop clients and topics whose latest lookup found the broker, once the table is half full."""
         if len(self._chains) > STATISTICS_NAMES_MAX // 2:
             self._chains = {name: chain for name, chain in self._chains.items() if chain.answer != "Connect"}
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a record for each client and topic: those without an answer to go to first, then the longest chains."""
+        """Return a record for each client and topic: those without a usable answer first, then the longest chains."""
         records = [
             {
                 "client": client or None,

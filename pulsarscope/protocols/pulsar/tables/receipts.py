@@ -1,4 +1,4 @@
-"""Receipts, for the tables of the storage that the entries went to."""
+"""Receipts, for the tables of the storage that holds the entries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pulsarscope.protocols.pulsar.message_ids import position_of
 
 
 def read_receipt(row: FrameRow) -> tuple[int, int] | None:
-    """Return ledger and entry that a SEND_RECEIPT names; None for other frames, topics without storage and dropped duplicates."""
+    """Return the ledger and entry in a SEND_RECEIPT; None for other frames, topics without storage, and dropped duplicates."""
     if row.command != "SEND_RECEIPT":
         return None
     ledger, entry = position_of((row.fields or {}).get("message_id"))

@@ -1,4 +1,4 @@
-"""Schemas: who brings which schema to a topic, and what the broker made of it."""
+"""Schemas: who declares which schema for a topic, and how the broker answers."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class _Schema(msgspec.Struct):
 
 
 class Schemas(BoundedFold):
-    """Fold over the commands that bring a schema, and their answers."""
+    """A fold over the commands that declare a schema, and their answers."""
 
     def __init__(self) -> None:
         self._found: dict[_Name, _Schema] = {}
         self._asked: dict[tuple[str, int], _Schema] = {}
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows, see `ReportFold`."""
+        """Take rows (see `ReportFold`)."""
         del endpoints
         for row in rows:
             if not isinstance(row, FrameRow) or row.fields is None:
@@ -68,7 +68,7 @@ class Schemas(BoundedFold):
             self._asked.clear()
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a record for each schema of a topic: those that were refused first."""
+        """Return a record for each schema of a topic, refused ones first."""
         records = [
             {
                 "topic": topic,

@@ -1,4 +1,4 @@
-"""Transactions: what they hold, how they ended, and how long they took."""
+"""Transactions: their contents, how they ended, and how long they took."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class _Transaction(msgspec.Struct):
 
 
 class Transactions(BoundedFold):
-    """Fold over frames with a transaction id."""
+    """A fold over frames with a transaction id."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, int], _Transaction] = {}
         self._ttl: dict[tuple[str, int], tuple[int, int | None, str]] = {}
-        """By connection and request id of a NEW_TXN: time, time to live, frame."""
+        """Time, time to live and frame of a NEW_TXN, by connection and request id."""
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows, see `ReportFold`."""
+        """Take rows (see `ReportFold`)."""
         del endpoints
         for row in rows:
             if isinstance(row, FrameRow) and row.fields is not None:
@@ -80,14 +80,14 @@ class Transactions(BoundedFold):
             found.state = "refused" if "error" in fields else found.action or "ended"
 
     def forget_ended(self) -> None:
-        """Drop transactions that ended well, once they fill half of the table."""
+        """Drop transactions that ended well, once they fill half the table."""
         if len(self._found) > STATISTICS_NAMES_MAX // 2:
             self._found = {name: each for name, each in self._found.items() if each.state not in _ENDED_WELL}
         if len(self._ttl) > STATISTICS_NAMES_MAX // 2:
             self._ttl.clear()
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a record for each transaction: those that are not ended well first, then the longest."""
+        """Return a record for each transaction: those that did not end well first, then the longest."""
         records = [
             {
                 "txn": f"({most},{least})",

@@ -1,4 +1,4 @@
-"""Phrases of every command but the five most frequent ones, which `summary.py` builds without a table."""
+"""Phrases of all commands except the five most frequent ones, which `summary.py` builds without a table."""
 
 from __future__ import annotations
 
@@ -223,4 +223,4 @@ PHRASES: dict[str, tuple[Phrase, ...]] = {
     "WATCH_TC_ASSIGNMENTS_UPDATE": (error_of(), inside("snapshot", count_of("parallelism", "parallelism {}"), assignments), _watch),
     "WATCH_TC_ASSIGNMENTS_CLOSE": (_watch,),
 }
-"""Phrases by command, the most significant first: a narrow terminal cuts from the right."""
+"""Phrases by command, most significant first: a narrow terminal cuts from the right."""

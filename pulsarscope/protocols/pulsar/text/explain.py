@@ -1,4 +1,4 @@
-"""Explanations of single values for the detail tree, where the number alone says too little."""
+"""Explanations of single values for the detail tree, where a number alone says too little."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MESSAGE_ID_FIELDS = {"ledgerId", "entryId", "partition", "batch_index", "batch_
 
 
 def explain(name: str, value: Any) -> str | None:
-    """Return a field's value with its meaning; None when the value speaks for itself."""
+    """Return a field's value with its meaning; None if the value is self-explanatory."""
     if type(value) is int:
         if name in TIMES:
             moment = date(value)
@@ -58,7 +58,7 @@ def explain(name: str, value: Any) -> str | None:
 
 
 def _schema_text(definition: bytes) -> str | None:
-    """Return the definition of a schema as text, JSON on lines of its own below its length; None when it is no text."""
+    """Return the definition of a schema as text, with JSON on separate lines below its length; None if it is not text."""
     try:
         text = msgspec.json.format(definition, indent=2).decode()
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,7 +1,7 @@
 """Text of single values: numbers, durations, names, message ids, dates and lists.
 
-Values come off the wire: any may be missing or of another type than the protocol says, so no function here raises. The text is not
-escaped; that is the renderer's work.
+Values come off the wire: any may be missing or have a type other than the protocol says, so no function here raises. The text is not
+escaped: the renderer does that.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ GAP = "  "
 """Separator of the phrases of a summary."""
 
 NAMES_MAX = 3
-"""Names of a list that a summary shows; the count is always exact."""
+"""Names of a list shown in a summary; the count is always exact."""
 
 LISTING_MAX = 10
-"""Names of a list that the text of a finding shows; the count is always exact."""
+"""Names of a list shown in the text of a finding; the count is always exact."""
 
 VALUE_CHARACTERS_MAX = 256
 """Characters of one value in a summary: a peer may send a name of five megabytes."""
@@ -35,12 +35,12 @@ ERROR_CHARACTERS_MAX = 500
 """Characters of a broker's error message in a finding: some messages append whole schemas."""
 
 LATEST = 2**63 - 1
-"""Ledger and entry of the message id "latest"; both are -1 (2^64-1 on the wire) in "earliest"."""
+"""Ledger and entry of the message id "latest"; in "earliest", both are -1 (2^64-1 on the wire)."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _EXCEPTION_CLASS = re.compile(r"^(?:[a-z0-9]+\.){2,12}[\w$]{1,80}: ")
-"""Java class with which a broker begins an error message; `-V` shows it."""
+"""Java class at the beginning of a broker's error message; `-V` shows it."""
 
 
 def value_text(value: Any) -> str:
@@ -52,7 +52,7 @@ def value_text(value: Any) -> str:
 
 
 def clipped(name: str) -> str:
-    """Return a name, or its beginning and its length in characters."""
+    """Return a name; of a long one, its beginning and its length in characters."""
     return name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}… ({len(name)} characters)"
 
 
@@ -67,7 +67,7 @@ def thousands(value: Any) -> str:
 
 
 def date(milliseconds: Any) -> str | None:
-    """Return milliseconds since the epoch as a date in UTC; None when they are not a date."""
+    """Return milliseconds since the epoch as a date in UTC; None if they are not a date."""
     if type(milliseconds) is not int or milliseconds <= 0:
         return None
     try:
@@ -110,19 +110,19 @@ def message_id_text(value: Any) -> str:
 
 
 def schema_version_text(version: Any) -> str:
-    """Return a schema version; the broker's own, of eight bytes, as a number."""
+    """Return a schema version; a broker's version, of eight bytes, as a number."""
     if isinstance(version, bytes) and len(version) == 8:
         return str(int.from_bytes(version, "big", signed=True))
     return value_text(version)
 
 
 def without_exception_class(message: str) -> str:
-    """Return a broker's error message without the Java class that it begins with."""
+    """Return a broker's error message without the Java class at its beginning."""
     return _EXCEPTION_CLASS.sub("", message)
 
 
 def error_message_text(message: str | None) -> str:
-    """Return a broker's error message for the text of a finding, which goes on behind it; empty when there is none."""
+    """Return a broker's error message for the text of a finding, which continues after it; empty if there is no message."""
     text = without_exception_class(message or "").rstrip(". \n")
     return text if len(text) <= ERROR_CHARACTERS_MAX else f"{text[:ERROR_CHARACTERS_MAX]}…"
 
@@ -134,14 +134,14 @@ def error_text(error: Any, message: str | None) -> str:
 
 
 def listing(names: Sequence[str], separator: str = ", ", last: str = " and ") -> str:
-    """Return the first names, and behind `last` how many more there are, or the last one."""
+    """Return the first names, followed by `last` and the number of further ones, or by `last` and the last name."""
     more = len(names) - LISTING_MAX
     shown = names if more <= 0 else [*names[:LISTING_MAX], f"{more:,} more"]
     return last.join(filter(None, (separator.join(shown[:-1]), *shown[-1:])))
 
 
 def nouns_text(names: Sequence[str]) -> str:
-    """Return names that begin with a noun with each noun once: "producers p and q and consumer c"."""
+    """Join names that begin with a noun, with each noun only once: "producers p and q and consumer c"."""
     by_noun: dict[str, list[str]] = {}
     for name in names:
         noun, _, rest = name.partition(" ")
@@ -159,7 +159,7 @@ def names_text(values: Any, singular: str, plural: str) -> str:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return a repeated field as a list, whatever the frame holds."""
+    """Return a repeated field as a list, whatever the frame contains."""
     return value if type(value) is list else [] if value is None else [value]
 
 

@@ -1,4 +1,4 @@
-"""Phrases of a frame's summary: each says one thing about a command, or nothing when the frame lacks it."""
+"""Phrases of a frame's summary: each says one thing about a command, or nothing if the frame lacks it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pulsarscope.protocols.pulsar.text.formatting import (
 )
 
 Phrase = Callable[[FrameRow, Fields], str]
-"""Returns the text for a frame and the fields of its command; empty when they lack what it is about."""
+"""A function that returns the text for a frame and the fields of its command; empty if they lack its subject."""
 
 
 # -- builders of phrases about one field
@@ -59,7 +59,7 @@ def time_of(field: str, template: str) -> Phrase:
 
 
 def nonzero(field: str, template: str) -> Phrase:
-    """Build a phrase with a value other than the 0 that clients fill in as a default."""
+    """Build a phrase with a value other than 0, which clients fill in by default."""
     phrase = value_of(field, template)
     return lambda row, fields: "" if fields.get(field) == 0 else phrase(row, fields)
 
@@ -70,7 +70,7 @@ def flag(field: str, if_true: str, if_false: str = "") -> Phrase:
 
 
 def list_of(field: str, singular: str, plural: str) -> Phrase:
-    """Build a phrase with the count and the first names of a list, which may be empty."""
+    """Build a phrase with the count and the first names of a list that may be empty."""
     return lambda _row, fields: names_text(fields.get(field), singular, plural)
 
 
@@ -106,7 +106,7 @@ def error_of(field: str = "error", message_field: str = "message") -> Phrase:
 
 
 def segments_of(field: str) -> Phrase:
-    """Build a phrase with the number of segments of a scalable topic, and of those that still take messages."""
+    """Build a phrase with the number of segments of a scalable topic, and the number that still accept messages."""
 
     def phrase(_row: FrameRow, fields: Fields) -> str:
         segments = dicts_in(fields.get(field))
@@ -131,14 +131,14 @@ def inside(field: str, *phrases: Phrase) -> Phrase:
 
 
 def topic(row: FrameRow, fields: Fields) -> str:
-    """Return the topic of the command, else of the session."""
+    """Return the topic of the command, or else of the session."""
     if (topic := fields.get("topic")) is None:
         topic = row.topic
     return "" if topic is None else topic_text(topic)
 
 
 def subscription(row: FrameRow, fields: Fields) -> str:
-    """Return the subscription of the command, else of the session."""
+    """Return the subscription of the command, or else of the session."""
     if (name := fields.get("subscription")) is None:
         name = row.subscription
     return "" if name is None else f"sub {value_text(name)}"
@@ -205,13 +205,13 @@ def auth(_row: FrameRow, fields: Fields) -> str:
 
 
 def partitions(_row: FrameRow, fields: Fields) -> str:
-    """Return the number of partitions, of which a topic without partitions has 0."""
+    """Return the number of partitions; a topic without partitions has 0."""
     count = fields.get("partitions")
     return "" if count is None else "not partitioned" if count == 0 else f"{thousands(count)} partitions"
 
 
 INDEXES_MAX = 1_000
-"""Messages of a batch whose acknowledgment is shown, of which clients make no more by default."""
+"""Messages of a batch whose acknowledgment is shown: the default maximum of clients."""
 
 
 def acked(row: FrameRow, fields: Fields) -> str:
@@ -224,7 +224,7 @@ def acked(row: FrameRow, fields: Fields) -> str:
 
 
 def _acked_text(message_id: Any, size: Any) -> str:
-    """Return a message id with the acknowledged indexes of its batch if not all are; without its size, those below the last that is not."""
+    """Return a message id, with the acknowledged indexes of its batch if not all are; without a size, those below the last missing one."""
     text = message_id_text(message_id)
     ack_set = message_id.get("ack_set") if type(message_id) is dict else None
     if type(ack_set) is not list or not ack_set or not all(type(word) is int for word in ack_set):
@@ -243,7 +243,7 @@ def redelivered(row: FrameRow, fields: Fields) -> str:
 
 
 def closed_by(row: FrameRow, _fields: Fields) -> str:
-    """Return that the broker closed a producer or consumer."""
+    """Return a note that the broker closed a producer or consumer."""
     return "by the broker" if row.direction == "server" else ""
 
 

@@ -1,4 +1,4 @@
-"""A line about each frame: the phrases that matter, not escaped, which is the renderer's work."""
+"""A line about each frame: the phrases that matter, not escaped, because the renderer does that."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pulsarscope.protocols.pulsar.topics import short_topic
 
 
 def summary(row: FrameRow) -> str:
-    """Return the summary of one frame. Never raises, whatever the fields hold or lack."""
+    """Return the summary of one frame. Never raises, whatever the fields contain or lack."""
     fields = row.fields
     if type(fields) is not dict:
         return f"{thousands(row.size)} B"
@@ -34,7 +34,7 @@ def summary(row: FrameRow) -> str:
     return GAP.join([text for phrase in PHRASES.get(row.command or "", _UNKNOWN) if (text := phrase(row, fields))])
 
 
-# -- the most frequent commands: a function each, nearly without calls, because each is a third of the time that a line takes
+# -- the most frequent commands: one function each, with almost no calls, because a summary takes a third of the time of a line
 
 
 def _send(row: FrameRow, fields: Fields) -> str:
@@ -74,7 +74,7 @@ def _message(row: FrameRow, fields: Fields) -> str:
 
 
 _TOPICS: dict[str, str] = {}
-"""Short topics with the gap behind them, by topic. Emptied when it is full."""
+"""Short topics followed by a gap, by topic. Emptied when full."""
 
 _TOPICS_MAX = 1024
 
@@ -92,7 +92,7 @@ _lacks_rare = RARE.isdisjoint
 
 
 def _payload(row: FrameRow, fields: Fields) -> str:
-    """Return the phrases about the payload of SEND and MESSAGE, each with a gap behind it."""
+    """Return the phrases about the payload of SEND and MESSAGE, each followed by a gap."""
     metadata, count, size = row.metadata, row.num_messages, row.payload_size
     if type(metadata) is not dict:
         metadata = {}
@@ -178,7 +178,7 @@ def message_summary(row: MessageRow) -> str:
         texts.append(f"sub {row.subscription}")
     if row.compression not in (None, "NONE"):
         texts.append(str(row.compression))
-    if row.encrypted and row.status != "encrypted":  # else the status says it
+    if row.encrypted and row.status != "encrypted":  # otherwise, the status says it
         texts.append("decrypted" if row.status == "ok" else "encrypted")
     if row.chunks is not None:
         texts.append(f"{row.chunks} chunks")

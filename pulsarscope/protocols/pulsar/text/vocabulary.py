@@ -1,4 +1,4 @@
-"""Names and types of all fields that rows of Pulsar can hold, from the table of the protocol."""
+"""Names and types of all fields that rows of Pulsar can have, from the table of the protocol."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TYPES = {
 
 
 def vocabulary() -> Vocabulary:
-    """Return the fields of every command and of the metadata, and the enumerations that other columns name."""
+    """Return the fields of all commands and of the metadata, and the enumerations whose names occur in other columns."""
     bodies = {number: inner for number, _, _, _, inner in MESSAGES["BaseCommand"]}
     commands = {name: _fields(bodies[number]) for number, name in ENUMS["BaseCommand.Type"].items()}
     names = tuple(commands)
@@ -42,7 +42,7 @@ def vocabulary() -> Vocabulary:
 
 
 def _fields(message: str, within: tuple[str, ...] = ()) -> tuple[FieldType, ...]:
-    """Return the fields of a message and of the messages in it, without those of a message within itself."""
+    """Return the fields of a message and of the messages in it, except recursive ones."""
     if message in within:
         return ()
     return tuple(_field(message, field, (*within, message)) for field in MESSAGES[message])

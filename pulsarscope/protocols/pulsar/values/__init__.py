@@ -1,1 +1,1 @@
-"""Values of payloads, decoded by the schemas of their topics: those of the connection, and those that the user brings."""
+"""Values of payloads, decoded by the schemas of their topics, which come from the connection or from the user."""

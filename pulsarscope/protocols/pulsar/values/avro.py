@@ -1,7 +1,7 @@
-"""Readers of bare Avro data, as Pulsar sends them (Avro specification 1.12, "Binary Encoding").
+"""Readers of bare Avro data, as sent by Pulsar (Avro specification 1.12, "Binary Encoding").
 
-fastavro cannot be used: with a schema that names itself, a megabyte of one repeated byte overflows the C stack and ends the process, and an
-array of 2^60 nulls takes no byte and all time. These readers count each level and each item. fastavro is the tests' oracle.
+fastavro cannot be used: with a recursive schema, a megabyte of one repeated byte overflows the C stack and ends the process, and an array
+of 2^60 nulls takes no bytes but endless time. These readers count each level and each item. fastavro is the tests' oracle.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from pulsarscope.protocols.pulsar.values.json_values import (
 )
 
 DECIMAL_MAX_BYTES = 128
-"""Largest decimal shown as a number: the digits of larger ones are of no use, and take quadratic time."""
+"""Largest decimal shown as a number: the digits of larger ones are useless and take quadratic time."""
 
 ITEM_COST = 8
-"""Cost of an item in the budget, beside its content."""
+"""Cost of an item in the budget, in addition to its content."""
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _DURATION = struct.Struct("<III")
 
 
 class AvroInput:
-    """Avro data and the position up to which they are read."""
+    """Avro data, and the position up to which they have been read."""
 
     __slots__ = ("budget", "data", "depth", "position")
 
@@ -50,11 +50,11 @@ class AvroInput:
 
 
 Read = Callable[[AvroInput], Any]
-"""Reads the next value. Raises UndecodableError, or IndexError at the end of the data."""
+"""A function that reads the next value. Raises UndecodableError, or IndexError at the end of the data."""
 
 
 def avro_reader(definition: bytes) -> Callable[[bytes, Budget], Any]:
-    """Return the reader of a schema. Both raise UndecodableError: for a bad definition, and for data that do not match to the end."""
+    """Return the reader of a schema. Both raise UndecodableError: for a bad definition, and for data that do not match completely."""
     try:
         schema = msgspec.json.decode(definition)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -67,7 +67,7 @@ def avro_reader(definition: bytes) -> Callable[[bytes, Budget], Any]:
             value = read(source)
         except IndexError:
             raise UndecodableError(f"the {len(data):,} bytes end within a value") from None
-        except RecursionError:  # the caller was deep in the stack already
+        except RecursionError:  # the caller was already deep in the stack
             raise UndecodableError("values are nested too deeply") from None
         if source.position != len(data):
             raise UndecodableError(f"{len(data) - source.position:,} bytes follow the value")
@@ -184,7 +184,7 @@ def _duration(data: bytes) -> dict[str, int]:
 
 
 class _NamedType:
-    """A named type, which the schema may refer to before it is complete."""
+    """A named type, to which the schema may refer before it is complete."""
 
     __slots__ = ("read",)
 
@@ -199,13 +199,13 @@ class _NamedType:
 
 
 class _Compiler:
-    """Compiler of one schema's readers, with its types by full name."""
+    """The compiler of one schema's readers, with the schema's types by full name."""
 
     def __init__(self) -> None:
         self._named: dict[str, _NamedType] = {}
 
     def reader(self, schema: Any, namespace: str, depth: int) -> Read:
-        """Return the reader of a schema or a part of one; `depth` is the number of levels that may follow."""
+        """Return the reader of a schema or a part of a schema; `depth` is the number of levels that may follow."""
         if not depth:
             raise UndecodableError("the Avro schema is nested too deeply")
         if isinstance(schema, list):
@@ -240,7 +240,7 @@ class _Compiler:
 
     def _full_name(self, schema: dict[str, Any], namespace: str) -> str:
         name, prefix = schema.get("name"), schema.get("namespace")
-        if prefix is None:  # some writers say null for none of its own
+        if prefix is None:  # some writers use null for a type without a namespace
             prefix = namespace
         if not (isinstance(name, str) and isinstance(prefix, str)):
             raise UndecodableError("the Avro schema has a record, an enum or a fixed without a name")
@@ -263,7 +263,7 @@ class _Compiler:
 
 
 def _field_type(field: dict[str, Any]) -> Any:
-    """Return the type of a field. Some writers put a logical type beside it instead of into it."""
+    """Return the type of a field. Some writers put a logical type beside the type instead of into it."""
     kind = field.get("type")
     if isinstance(kind, str) and "logicalType" in field:
         return {name: value for name, value in field.items() if name not in ("name", "default")}
@@ -364,7 +364,7 @@ def _fixed(schema: dict[str, Any]) -> Read:
 
 
 def _logical(kind: str, schema: dict[str, Any]) -> Read | None:
-    """Return the reader of a known logical type; None for all others, which are read without it."""
+    """Return the reader of a known logical type; None for others, which are read as their plain type."""
     if (make := _TIMES.get((kind, str(schema.get("logicalType"))))) is not None:
         number = _PRIMITIVES[kind]
         return _charged(lambda source: make(number(source)))
@@ -373,7 +373,7 @@ def _logical(kind: str, schema: dict[str, Any]) -> Read | None:
 
 
 def _charged(read: Read) -> Read:
-    """Return a reader that charges the budget: its text may be hundreds of times as long as the data."""
+    """Return a reader that charges the budget, because its text may be hundreds of times as long as the data."""
 
     def read_charged(source: AvroInput) -> Any:
         value = read(source)
@@ -384,6 +384,6 @@ def _charged(read: Read) -> Read:
 
 
 def _scale(schema: dict[str, Any]) -> int | None:
-    """Return the digits behind the point of a decimal; None for other types."""
+    """Return the number of digits after the point of a decimal; None for other types."""
     scale = schema.get("scale", 0)
     return scale if schema.get("logicalType") == "decimal" and type(scale) is int and 0 <= scale <= 2 * DECIMAL_MAX_BYTES else None

@@ -1,4 +1,4 @@
-"""Values of one connection's messages: the schema of each message, and the value that it decodes."""
+"""Values of one connection's messages: the schema of each message, and its decoded value."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from pulsarscope.protocols.pulsar.values.reader import needs_writer, reader_of
 from pulsarscope.protocols.pulsar.values.schemas import VERSION_MAX_BYTES, ConnectionSchemas, SchemaName, schema_name
 
 PROBLEM_CHARACTERS_MAX = 300
-"""Characters of an error that a finding quotes: names, and the errors of other packages' decoders, may be long."""
+"""Characters of an error quoted in a finding: names, and errors of other packages' decoders, may be long."""
 
 _U32 = struct.Struct(">I")
 
 _INTEGERS = frozenset({"INT16", "INT32", "INT64"})
-"""Types that the Go client writes little-endian, against all others; its messages alone do not name the version of their schema."""
+"""Types that only the Go client writes little-endian. Only its messages do not name the version of their schema."""
 
 
 class _Decoder(NamedTuple):
-    """Decoder of the messages with one schema."""
+    """A decoder of the messages with one schema."""
 
     name: str
     """Name of the schema type, or of the plug-in."""
     read: Callable[[bytes, PayloadContext, Budget], Any]
     code: str = "value-undecodable"
-    """Finding for bytes that do not match; "" when that is expected."""
+    """Finding code for bytes that do not match; "" if that is expected."""
     is_plugin: bool = False
-    """True when the size of a value is not bounded by the payload's."""
+    """True when the size of the payload does not bound the size of a value."""
     needs_writer: bool = False
     """True when only the schema that wrote a value can read it."""
 
 
 class Values:
-    """Values of one connection: learns schemas from its commands, and fills the column `value` of its messages."""
+    """The values of one connection: this learns schemas from its commands, and fills the column `value` of its messages."""
 
     def __init__(self, given: Sequence[GivenSchema], decoders: Sequence[tuple[str, PayloadDecoder]]) -> None:
         """Create the values with the user's schemas, and with the payload decoders of other packages by name."""
@@ -52,11 +52,11 @@ class Values:
         self._given = [(schema, Definition(schema.type, schema.definition, schema.properties)) for schema in given]
         self._plugins = decoders
         self._missing: dict[SchemaName, None] = {}
-        """Schemas that are reported as unknown."""
+        """Schemas that were reported as unknown."""
         self._abandoned: dict[SchemaName, None] = {}
-        """Schemas for which no message waits any more."""
+        """Schemas for which messages no longer wait."""
         self._by_definition: dict[tuple[Definition, bool], _Decoder] = {}
-        """Decoders by schema, and by whether messages name its version: each is made once for the connection."""
+        """Decoders by schema and by whether messages name its version; each is made once for the connection."""
         self._ended = False
         self.observe = self._schemas.observe
 
@@ -65,21 +65,21 @@ class Values:
 
     @property
     def need_properties(self) -> bool:
-        """True when a batch must be read with the properties of its messages, for decoders of other packages."""
+        """True when batches must be read with the properties of their messages, for decoders of other packages."""
         return bool(self._plugins)
 
     @property
     def are_known(self) -> bool:
-        """True when a message may have a value, as far as is known."""
+        """True when, as far as known, a message may have a value."""
         return bool(self._given or self._plugins or self._schemas.users)
 
     def fill(
         self, row: MessageRow, columns: dict[str, Any] | None, data: bytes, owner: tuple[str, int], topic: str, notes: list[Note]
     ) -> int | None:
-        """Set the value of a message, or of each message of a batch, whose `columns` are what each has for itself.
+        """Set the value of a message, or of each message of a batch; `columns` are the messages' own columns.
 
-        `owner` is ("produce", producer id) or ("deliver", consumer id); problems are added to `notes`. Return the cost of the values as the
-        budget counts it, 0 when there are none; None when the consumer may still ask the broker for their schema.
+        `owner` is ("produce", producer id) or ("deliver", consumer id); problems are added to `notes`. Return the cost of the values in the
+        budget, 0 if there are none; None if the consumer may still request their schema from the broker.
         """
         version = row.schema_version or None
         if row.marker is not None or (version is not None and len(version) > VERSION_MAX_BYTES):
@@ -93,7 +93,7 @@ class Values:
             context = PayloadContext(topic, row.key, bool(row.key_is_bytes), row.properties or {}, row.schema_version)
             row.value = _value(decoder, data, context, budget, problems) if not row.null_value else None
         else:
-            if "properties" in columns:  # they can be taken once
+            if "properties" in columns:  # they can be taken only once
                 columns["properties"] = list(columns["properties"])
             values = columns["value"] = []
             for payload, context in _messages(data, columns, topic, row.schema_version):
@@ -104,11 +104,11 @@ class Values:
         return budget.spent
 
     def end(self) -> None:
-        """Note that no command will follow, so that no message waits for a schema."""
+        """Note that no command will follow, so that no message waits for a schema any longer."""
         self._ended = True
 
     def wait_no_more(self, name: SchemaName) -> None:
-        """Note that the client does not ask for this schema."""
+        """Note that the client does not request this schema."""
         remember(self._abandoned, name, None, SCHEMAS_MAX)
 
     def _decoder(self, owner: tuple[str, int], topic: str, version: bytes | None, notes: list[Note]) -> _Decoder | bool | None:
@@ -200,7 +200,7 @@ def _value(decoder: _Decoder, payload: bytes, context: PayloadContext, budget: B
 
 
 def _messages(data: bytes, columns: dict[str, Any], topic: str, version: bytes | None) -> Iterator[tuple[bytes | None, PayloadContext]]:
-    """Yield the payload of each message of a batch, None for one without a value, and its context for a decoder."""
+    """Yield the payload of each message of a batch (None if it has no value), and its context for a decoder."""
     position = 0
     rows = zip(
         columns["payload_size"],

@@ -51,7 +51,7 @@ PRIMITIVES: dict[str, Callable[[bytes], Any]] = {
     "LOCAL_TIME": _fixed("LOCAL_TIME", "q", lambda count: time_of_day(count, NANOS)),
     "LOCAL_DATE_TIME": _fixed("LOCAL_DATE_TIME", "qq", local_moment),
 }
-"""Readers by type; DATE, TIME and TIMESTAMP are Java's, which all hold milliseconds since the epoch."""
+"""Readers by type. DATE, TIME and TIMESTAMP are the Java types: all hold milliseconds since the epoch."""
 
 
 JSON, AVRO, PROTOBUF, PROTOBUF_NATIVE, KEY_VALUE = "JSON", "AVRO", "PROTOBUF", "PROTOBUF_NATIVE", "KEY_VALUE"
@@ -63,21 +63,21 @@ _BY_LETTERS = {name.replace("_", ""): name for name in SCHEMA_TYPES} | {"BOOL": 
 
 
 class Definition(NamedTuple):
-    """Definition of one schema."""
+    """The definition of one schema."""
 
     type: str
-    """Type, of SCHEMA_TYPES."""
+    """One of SCHEMA_TYPES."""
     data: bytes = b""
     properties: tuple[tuple[str, str], ...] = ()
 
 
 def schema_type(name: str) -> str | None:
-    """Return a type by any of its names; None for those that define no value: NONE, AUTO_CONSUME."""
+    """Return a type by any of its names; None for types that define no value: NONE, AUTO_CONSUME."""
     return _BY_LETTERS.get(name.replace("_", "").upper())
 
 
 def definition_of(schema: Any) -> Definition | None:
-    """Return the schema in the fields of a command; None when it defines no value."""
+    """Return the schema in the fields of a command; None if it defines no value."""
     kind = schema_type(str(schema.get("type"))) if isinstance(schema, dict) else None
     if kind is None or kind == "BYTES":
         return None

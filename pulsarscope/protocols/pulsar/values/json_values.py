@@ -1,7 +1,7 @@
-"""Single values in the types of JSON, the budget for them, and the error for what cannot be decoded.
+"""Single values in the types of JSON, the budget for them, and the error for undecodable bytes.
 
-JSON has no bytes, no moments and no infinity. Bytes become base64; dates, times and moments ISO 8601 in UTC; NaN and infinity the texts of
-protobuf's JSON. Integers stay numbers, however large.
+JSON has no bytes, no dates or times, and no infinity. Bytes become base64; dates and times become ISO 8601 in UTC; NaN and infinity become
+the texts of protobuf's JSON. Integers stay numbers, however large.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _SINGLE = struct.Struct(">f")
 
 
 class UndecodableError(ValueError):
-    """Error of bytes that do not match the schema, or of a malformed schema. Internal: it becomes a finding."""
+    """The bytes do not match the schema, or the schema is malformed. Internal: it becomes a finding."""
 
 
 class Budget:
-    """Bound of the values of an entry: a few bytes can stand for millions of empty items, or for very long names."""
+    """A bound on the values of an entry: a few bytes can stand for millions of empty items, or for very long names."""
 
     __slots__ = ("_size", "remaining")
 
     def __init__(self, size: int) -> None:
-        """Create a budget of so many bytes of JSON, roughly."""
+        """Create a budget of roughly `size` bytes of JSON."""
         self._size = self.remaining = size
 
     @property
@@ -73,12 +73,12 @@ def single(value: float) -> float | str:
 def _packed(value: float) -> bytes:
     try:
         return _SINGLE.pack(value)
-    except OverflowError:  # rounded up beyond the largest float
+    except OverflowError:  # rounding up exceeds the largest float
         return b""
 
 
 def moment(count: int, per_second: int) -> str | int:
-    """Return a moment, counted since the epoch in parts of a second; the number itself beyond the calendar."""
+    """Return a date and time from a count of parts of a second since the epoch; the count itself if it is beyond the calendar."""
     seconds, fraction = divmod(count, per_second)
     try:
         return f"{(EPOCH + timedelta(seconds=seconds)).isoformat()}{_fraction(fraction, per_second)}Z"
@@ -87,7 +87,7 @@ def moment(count: int, per_second: int) -> str | int:
 
 
 def day(days: int) -> str | int:
-    """Return a date, counted in days since the epoch; the number itself beyond the calendar."""
+    """Return a date from a count of days since the epoch; the count itself if it is beyond the calendar."""
     try:
         return date.fromordinal(EPOCH_ORDINAL + days).isoformat()
     except (OverflowError, ValueError):
@@ -95,7 +95,7 @@ def day(days: int) -> str | int:
 
 
 def time_of_day(count: int, per_second: int) -> str | int:
-    """Return a time of day, counted since midnight in parts of a second; the number itself beyond a day."""
+    """Return a time of day from a count of parts of a second since midnight; the count itself if it is beyond a day."""
     seconds, fraction = divmod(count, per_second)
     if not 0 <= seconds < DAY_SECONDS:
         return count
@@ -103,7 +103,7 @@ def time_of_day(count: int, per_second: int) -> str | int:
 
 
 def local_moment(days: int, nanoseconds: int) -> str | list[str | int]:
-    """Return a date and a time of day without a time zone; a list of both when one is only a number."""
+    """Return a date and a time of day without a time zone; a list of both if one is only a number."""
     date_text, time_text = day(days), time_of_day(nanoseconds, 1_000_000_000)
     return f"{date_text}T{time_text}" if isinstance(date_text, str) and isinstance(time_text, str) else [date_text, time_text]
 

@@ -1,6 +1,6 @@
 """Readers of protobuf messages, by the descriptors of a PROTOBUF_NATIVE schema or the field list of a PROTOBUF schema.
 
-Names are those of the .proto file; fields that are not set are left out, as in protobuf's own JSON.
+Names are those in the .proto file; fields that are not set are left out, as in protobuf's own JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PARSING_INFO = "__PARSING_INFO__"
 """Property of a PROTOBUF schema: number, name, type and label of the fields of its outermost message, as JSON."""
 
 FIELD_COST = 8
-"""Cost of a field in the budget, beside its name and its bytes."""
+"""Cost of a field in the budget, in addition to its name and bytes."""
 
 _WIRE_TYPES = {
     "GROUP": None,
@@ -36,7 +36,7 @@ _WIRE_TYPES = {
 }
 
 MESSAGES_MAX_BYTES = 256 << 20
-"""Most memory for the messages within one: protobuf makes room for all fields of each, up to 64 KiB for two bytes."""
+"""Most memory for nested messages: protobuf allocates room for all fields of each, up to 64 KiB for two bytes."""
 
 MESSAGE_BYTES, SLOT_BYTES = 64, 16
 """Most memory that protobuf takes for a message, and for each field of it."""
@@ -45,7 +45,7 @@ Reader = Callable[[bytes, Budget], dict[str, Any]]
 
 
 def native_reader(definition: bytes) -> Reader:
-    """Return the reader of a PROTOBUF_NATIVE schema: JSON with files and message name. Raises UndecodableError when it is malformed."""
+    """Return the reader of a PROTOBUF_NATIVE schema: JSON with files and message name. Raises UndecodableError if it is malformed."""
     parts = _json(definition)
     try:
         files = b64decode(parts["fileDescriptorSet"], validate=True)
@@ -84,7 +84,7 @@ def file_set(files: bytes) -> descriptor_pb2.FileDescriptorSet:
 
 
 def described_reader(properties: Mapping[str, str]) -> Reader:
-    """Return the reader of a PROTOBUF schema, whose property has the numbers of the fields. Raises UndecodableError without a valid one."""
+    """Return the reader of a PROTOBUF schema, one of whose properties has the field numbers. Raises UndecodableError if it is not valid."""
     fields = _json(properties.get(PARSING_INFO, "").encode())
     file = descriptor_pb2.FileDescriptorProto(name="schema.proto", syntax="proto2")
     descriptor = file.message_type.add(name="Message")
@@ -107,11 +107,11 @@ def _json(data: bytes) -> Any:
 
 
 def _message_sizes(descriptor: Descriptor) -> dict[int, int]:
-    """Return the memory that nested messages take, by the first byte of their tag."""
+    """Return the memory for nested messages, by the first byte of their tag."""
     sizes: dict[int, int] = {}
     names = {descriptor.full_name}
     pending = [descriptor]
-    for message in pending:  # it grows
+    for message in pending:  # the list grows
         for field in message.fields:
             if (inner := field.message_type) is not None:
                 tag = field.number << 3 | (3 if field.type == FieldDescriptor.TYPE_GROUP else 2)
@@ -127,7 +127,7 @@ def _reader(message_class: type[Message], sizes: Mapping[int, int]) -> Reader:
     largest = max(sizes.values(), default=0)
 
     def read(data: bytes, budget: Budget) -> dict[str, Any]:
-        # Every byte is counted only where it is needed: each nested message takes at least two bytes.
+        # Bytes are only counted if necessary: each nested message takes at least two bytes.
         if len(data) * largest > 2 * MESSAGES_MAX_BYTES and sum(data.count(tag) * size for tag, size in sizes.items()) > MESSAGES_MAX_BYTES:
             raise UndecodableError(f"the messages in {len(data):,} bytes may take more than {MESSAGES_MAX_BYTES:,} bytes of memory")
         try:
@@ -185,7 +185,7 @@ _PLAIN: dict[int, Callable[[Any], Any]] = {FieldDescriptor.CPPTYPE_FLOAT: single
 
 
 def _unknown(fields: Any, budget: Budget) -> dict[str, list[Any]]:
-    """Return the fields that the schema lacks, by number: numbers as they are, all else as base64."""
+    """Return the fields that the schema lacks, by number: numbers unchanged, everything else as base64."""
     values: dict[str, list[Any]] = {}
     for field in fields:
         budget.spend(FIELD_COST)

@@ -18,7 +18,7 @@ from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE
 from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
 
 Reader = Callable[[bytes, PayloadContext, Budget], Any]
-"""Returns the value of a payload, given its message and the budget. Raises UndecodableError."""
+"""A function that returns the value of a payload, given its message and the budget. Raises UndecodableError."""
 
 SEPARATED = "SEPARATED"
 """Encoding of a KEY_VALUE whose key is the message's key; otherwise both are in the payload."""
@@ -32,7 +32,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class _ReaderCache:
-    """Readers by schema; the oldest make room when the schemas are too many or too large."""
+    """A cache of readers by schema; the oldest are dropped when the schemas are too many or too large."""
 
     def __init__(self) -> None:
         self._readers: dict[Definition, Reader | UndecodableError] = {}
@@ -55,7 +55,7 @@ class _ReaderCache:
 
 
 reader_of = _ReaderCache().get
-"""Returns the reader of a schema, or the error of a malformed one; most connections of a capture share theirs."""
+"""Returns the reader of a schema, or the error of a malformed one. Most connections of a capture share readers."""
 
 
 def definition_bytes(definition: Definition) -> int:
@@ -64,7 +64,7 @@ def definition_bytes(definition: Definition) -> int:
 
 
 def needs_writer(definition: Definition) -> bool:
-    """Return True when only the schema that wrote a value can read it: Avro's data do not describe themselves."""
+    """Return True when only the schema that wrote a value can read it: Avro data do not describe themselves."""
     if definition.type == KEY_VALUE:
         return any(part.type == AVRO for part in _parts(definition))
     return definition.type == AVRO
@@ -101,7 +101,7 @@ def _json(payload: bytes, _context: PayloadContext, _budget: Budget) -> Any:
 
 
 def _is_shallow(document: bytes) -> bool:
-    """Return True when the nesting of a JSON document is allowed. Brackets are counted: a walk takes ten times as long as decoding."""
+    """Return True if the nesting depth of a JSON document is allowed. Counts brackets: a walk would take ten times as long as decoding."""
     changes = _TEXT.sub(b"", document).translate(_DEPTH_CHANGES, _NO_BRACKETS)
     return max(accumulate(memoryview(changes).cast("b")), default=0) <= VALUE_DEPTH_MAX
 
@@ -159,7 +159,7 @@ def _part(side: str, data: bytes, properties: dict[str, str]) -> Definition:
 
 
 def _sized(data: bytes) -> tuple[bytes | None, bytes]:
-    """Return the bytes that a length counts, None for the length −1, and the rest."""
+    """Return the bytes after a length (None for the length −1), and the rest."""
     if len(data) < _LENGTH.size:
         raise UndecodableError(f"{len(data):,} bytes are left for a length and what it counts")
     size: int = _LENGTH.unpack_from(data)[0]

@@ -1,4 +1,4 @@
-"""Forms in which users bring schemas: Avro, Pulsar's own JSON, protobuf descriptors, and the name of a type."""
+"""Forms in which users give schemas: Avro, Pulsar's own JSON, protobuf descriptors, and the name of a type."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _VERSION = struct.Struct(">q")
 
 
 def schema_in(topics: str, name: str, data: bytes | None, message_name: str = "") -> GivenSchema:
-    """Return the schema of topics that match a pattern, from a file, or by the name of a type without data. Raises UndecodableError.
+    """Return the schema for topics that match a pattern, from a file or (without data) from the name of a type. Raises UndecodableError.
 
-    `message_name` is the message that protobuf descriptors are for; not needed when their last file has only one.
+    `message_name`: the message for protobuf descriptors; not needed if their last file has only one message.
     """
     version = None
     if data is None:
@@ -57,7 +57,7 @@ def _by_name(name: str) -> Definition:
 
 
 def _json(data: bytes) -> Any:
-    """Return decoded JSON; None when it is malformed."""
+    """Return decoded JSON; None if it is malformed."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -65,7 +65,7 @@ def _json(data: bytes) -> Any:
 
 
 def _descriptors(name: str, data: bytes, message_name: str) -> Definition:
-    """Return the schema of a serialized FileDescriptorSet (`protoc --include_imports --descriptor_set_out`), as Pulsar writes it."""
+    """Return the schema from a serialized FileDescriptorSet (`protoc --include_imports --descriptor_set_out`), in Pulsar's form."""
     try:
         last = file_set(data).file[-1]
     except UndecodableError:
@@ -82,7 +82,7 @@ def _descriptors(name: str, data: bytes, message_name: str) -> Definition:
 
 
 def _pulsar_schema(document: dict[str, Any]) -> Definition:
-    """Return the schema of a document that pulsar-admin prints or uploads, or that the broker's REST interface answers."""
+    """Return the schema from a document that pulsar-admin prints or uploads, or that the broker's REST interface returns."""
     if (kind := schema_type(str(document.get("type")))) is None:
         raise UndecodableError(f"no schema type is named {str(document.get('type'))[:100]}")
     data = document.get("schema", document.get("data"))
@@ -94,7 +94,7 @@ def _pulsar_schema(document: dict[str, Any]) -> Definition:
 
 
 def _definition(data: Any) -> bytes:
-    """Return a definition, which tools write as JSON or as text that holds it."""
+    """Return a definition, which tools write as JSON or as a text that contains JSON."""
     return (data if isinstance(data, str) else "" if data is None else _text(data)).encode()
 
 
@@ -103,7 +103,7 @@ def _text(value: Any) -> str:
 
 
 def _key_and_value(data: Any) -> bytes:
-    """Return the two definitions of a KEY_VALUE as they are on the wire, each behind its length."""
+    """Return the two definitions of a KEY_VALUE as on the wire, each after its length."""
     parts = _json(data.encode()) if isinstance(data, str) else data
     if not isinstance(parts, dict):
         raise UndecodableError("a KEY_VALUE schema has an object with key and value")

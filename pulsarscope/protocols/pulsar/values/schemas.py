@@ -1,4 +1,4 @@
-"""Schemas in the commands of one connection, by topic and version, with the producers and consumers that have them.
+"""Schemas in the commands of one connection, by topic and version, with the producers and consumers that use them.
 
 Schemas of other connections are not used: a connection must decode the same in every way of running.
 """
@@ -17,13 +17,13 @@ from pulsarscope.protocols.pulsar.values.reader import definition_bytes
 from pulsarscope.protocols.pulsar.values.schema_commands import REQUEST_OF, REQUESTS
 
 USERS_MAX = 65_536
-"""Producers and consumers of one connection whose schema is remembered."""
+"""Most producers and consumers of one connection whose schema is remembered."""
 
 VERSION_MAX_BYTES = 64
 """Longest version that is remembered; a broker's has eight bytes."""
 
 SchemaName = tuple[str, bytes]
-"""Topic, without the partition, and version."""
+"""Topic (without the partition) and version."""
 
 
 def schema_name(topic: str, version: bytes) -> SchemaName:
@@ -35,13 +35,13 @@ class SchemaUser(msgspec.Struct):
     """A producer or consumer that declared a schema."""
 
     definition: Definition | None
-    """Definition; None for AUTO_CONSUME, which asks the broker for the schema that a message names."""
+    """Definition; None for AUTO_CONSUME, which requests from the broker the schema that a message names."""
     version: bytes | None = None
-    """Version of its schema, from the broker's answer; consumers get none."""
+    """Version of its schema, from the broker's answer; consumers are given none."""
 
 
 class _SchemaRequest(msgspec.Struct):
-    """Request whose answer has the version of a schema, or its definition."""
+    """A request whose answer has the version or the definition of a schema."""
 
     topic: str
     definition: Definition | None = None
@@ -50,7 +50,7 @@ class _SchemaRequest(msgspec.Struct):
 
 
 class ConnectionSchemas:
-    """Schemas of one connection, from the commands in SCHEMA_COMMANDS."""
+    """The schemas of one connection, from the commands in SCHEMA_COMMANDS."""
 
     def __init__(self) -> None:
         self._versions: dict[SchemaName, Definition] = {}
@@ -59,17 +59,17 @@ class ConnectionSchemas:
         self._requests: dict[tuple[str, int], _SchemaRequest] = {}
         """Pending requests by command and request id."""
         self._definitions: dict[Definition, Definition] = {}
-        """Each definition once, however many commands have it."""
+        """One object for each definition, however many commands have it."""
         self._bytes = 0
 
     def observe(self, command: str, fields: dict[str, Any]) -> SchemaName | None:
-        """Learn from a command; return the name of the schema that is known now."""
+        """Learn from a command; return the name of the schema that it makes known."""
         number = fields.get("request_id", -1)
         if command in REQUESTS:
             self._add_request(command, number, fields)
             return None
         if command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False:
-            return None  # the producer waits for its turn; the final answer follows
+            return None  # the producer waits in a queue; the final answer follows
         if (request := self._requests.pop((REQUEST_OF[command], number), None)) is None:
             return None
         version = fields.get("schema_version") or request.version
