@@ -13,11 +13,11 @@ from pulsarscope.protocols.kafka07.dissector import Kafka07Dissector
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 
 DISSECTORS = (PulsarDissector, Kafka07Dissector, BookkeeperDissector)
-"""Classes of the dissectors that come with the package, in the order in which they are tried."""
+"""Classes of the package's own dissectors, in the order in which they are tried."""
 
 
 def make_dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
-    """Make one of each, in the order of trial, other packages' last. Raises UsageError when two of them have one name or one port."""
+    """Make one of each, in the order of trial, with other packages' last. Raises UsageError if two have the same name or port."""
     made = tuple(make(show_secrets=show_secrets) for make in registry.with_plugins(DISSECTORS))
     registry.share_stored_readers(made)
     return made
@@ -41,5 +41,5 @@ def schema_readers() -> list[ReadSchema]:
 
 
 def chosen_thresholds(given: Mapping[str, float | str]) -> dict[str, float]:
-    """Return the values that a user gives to thresholds, by name. Raises UsageError for an unknown name or a value that cannot be."""
+    """Return the user's values for thresholds, by name. Raises UsageError for an unknown name or an impossible value."""
     return checked_thresholds(given, registry.threshold_table(make_dissectors())) if given else {}

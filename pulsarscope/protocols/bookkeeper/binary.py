@@ -1,4 +1,4 @@
-"""Frames of versions 0 to 2: a head of four bytes, and a body of fixed fields."""
+"""Frames of versions 0 to 2: a head of four bytes and a body of fixed fields."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ BATCH_ANSWER = Struct(">iqqq")
 SIZE = Struct(">i")
 
 ENTRIES_MAX = 1_000
-"""Entries of the answer to a BATCH_READ that are listed; a frame of 64 MiB can claim two million."""
+"""Entries listed for the answer to a BATCH_READ; a frame of 64 MiB can claim two million."""
 
 
 def is_response(operation: str, size: int) -> bool:
-    """Tell an answer from a request by the size of its frame: they never overlap. AUTH looks the same in both directions."""
+    """Distinguish an answer from a request by the size of its frame: sizes never overlap. AUTH looks the same in both directions."""
     body = size - BODY
     if operation == ADD:
         return body == ANSWER.size
@@ -51,7 +51,7 @@ def head_of(data: bytes, start: int) -> tuple[int, int, int]:
 
 
 def read_binary(data: bytes, start: int, end: int, size: int) -> Body:
-    """Read what is there, data[start:end], of a frame of `size` bytes; at least its head is."""
+    """Read the available bytes data[start:end] of a frame of `size` bytes, which have at least its head."""
     version, number, flags = head_of(data, start)
     operation = BINARY_OPERATIONS.get(number)
     fields: dict[str, Any] = {"version": version}
@@ -123,7 +123,7 @@ def _answer(operation: str, fields: dict[str, Any], data: bytes, at: int, end: i
 
 
 def batch_entries(data: bytes, at: int, end: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each entry in what is there, data[at:end], of the answer to a BATCH_READ up to one that cannot be."""
+    """Yield start and end of each entry in the available bytes data[at:end] of an answer to a BATCH_READ, up to an impossible one."""
     while at + SIZE.size <= end:
         (size,) = SIZE.unpack_from(data, at)
         at += SIZE.size

@@ -1,4 +1,4 @@
-"""The contents of one frame, whichever version laid it out."""
+"""The contents of one frame, independent of its version."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ class Body(NamedTuple):
     secret: tuple[int, int] = (0, 0)
     """Start and end of the master key or the credentials."""
     problem: str | None = None
-    """Defect of the form."""
+    """A defect of the form."""

@@ -1,7 +1,7 @@
-"""Recognition of frames by content: the protocol has no magic and no greeting, so that every field of a head must be plausible.
+"""Recognition of frames by content: the protocol has no magic and no greeting, so every field of a head must be plausible.
 
-A frame of fixed size is proven by its length, head and ids, of which more than sixty bits must match; one that brings an entry by the
-entry's digest, else by the frame behind it.
+A frame of fixed size is proven by its length, head and ids, where more than sixty bits must match. A frame with an entry is proven by the
+entry's digest, or else by the next frame.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from pulsarscope.protocols.bookkeeper.ledger_entry import fitting, plausible
 from pulsarscope.protocols.bookkeeper.protobuf import BODIES, STATUS, ProtobufError, read_message, varint
 
 LARGEST_ID = 1 << 56
-"""Ids and lengths of a ledger that are believed."""
+"""Bound on plausible ids and lengths of a ledger."""
 
 DIGEST_FACTOR = 4
-"""Cost of a digest for each byte that it covers: the kinds are tried one after another."""
+"""Cost of a digest for each covered byte: the kinds are tried one after another."""
 
 DIGEST_MAX_BYTES = 1 << 20
-"""Bytes of a frame that are waited for, and read, to prove it by the digest of its entry."""
+"""Largest frame that is awaited and read to prove it by the digest of its entry."""
 
 V3_MORE_BYTES = 5
-"""Bytes behind the header of version 3 that are looked at: a status, and the tag of the body."""
+"""Bytes after the header of version 3 that are examined: a status, and the tag of the body."""
 
 _STATUS_TAG = bytes((STATUS << 3,))
 
@@ -61,13 +61,13 @@ _HEAD = re.compile(
 
 
 def find_candidate(data: bytes, position: int, end: int) -> int:
-    """Return the next position whose first bytes could open a frame, or −1."""
+    """Return the next position at which a frame could begin, or −1."""
     match = _HEAD.search(data, position, end)
     return -1 if match is None else match.start()
 
 
 def candidate(data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
-    """See `Dissector.recognise`. Version 0 is recognised only behind another frame."""
+    """See `Dissector.recognise`. Version 0 is recognised only after another frame."""
     if position + LOOKAHEAD_BYTES > end:
         return Candidate(0, position + LOOKAHEAD_BYTES, "wait", 0)
     length = int.from_bytes(data[position : position + LENGTH_BYTES], "big")
@@ -128,7 +128,7 @@ def _binary(operation: str, flags: int, data: bytes, position: int, end: int, si
 
 
 def _proven(data: bytes, entry_at: int, position: int, end: int, size: int, seen: int, budget: int, checksums: bool) -> Candidate:
-    """Return the proof of a frame whose entry begins at `entry_at`, and whose fields are plausible: its digest, if it is there."""
+    """Return the proof of a frame with plausible fields whose entry begins at `entry_at`: its digest, if it is available."""
     cost = DIGEST_FACTOR * size
     if not checksums or size > DIGEST_MAX_BYTES or cost > budget:
         return Candidate(size, seen, "likely", 0)
@@ -140,7 +140,7 @@ def _proven(data: bytes, entry_at: int, position: int, end: int, size: int, seen
 
 
 def _auth(data: bytes, position: int, end: int, size: int) -> Candidate | None:
-    """Judge an AuthMessage: the name of a plug-in in letters, and the payload to the end of the frame."""
+    """Judge an AuthMessage: a plug-in name made of letters, and the payload up to the end of the frame."""
     at, stop = position + BODY, position + size
     if at + 2 > stop or data[at] != PROTOBUF_TAG:
         return None
@@ -164,7 +164,7 @@ def _auth(data: bytes, position: int, end: int, size: int) -> Candidate | None:
 
 
 def _protobuf(data: bytes, position: int, end: int, size: int) -> Candidate | None:
-    """Judge the header of version 3, and the tag behind it."""
+    """Judge the header of version 3, and the tag after it."""
     if _HEAD.match(data[position : position + LOOKAHEAD_BYTES]) is None:
         return None
     at = position + LENGTH_BYTES

@@ -39,7 +39,7 @@ OPERATIONS = {
 """Operations of version 3."""
 
 FENCING = 1
-"""Flag of a binary READ or BATCH_READ: it brings the master key, and ends all writing to the ledger."""
+"""Flag of a binary READ or BATCH_READ that carries the master key and ends all writing to the ledger."""
 
 FLAGS = {FENCING: "DO_FENCING", 2: "RECOVERY_ADD", 4: "HIGH_PRIORITY"}
 """Flags of versions 0 to 2 by bit."""
@@ -62,7 +62,7 @@ DUMMY = "DUMMY"
 RESPONSE = "_RESPONSE"
 
 LAST_ENTRY = -1
-"""Entry id of a READ that asks for the last entry."""
+"""Entry id in a READ of the last entry."""
 
 
 def response(operation: str) -> str:
@@ -71,17 +71,17 @@ def response(operation: str) -> str:
 
 
 def named(names: dict[int, str], number: int) -> str:
-    """Return the name of a number in the form that all protocols give to one without."""
+    """Return the name of a number; a number without one gets the form that all protocols share."""
     return names.get(number) or f"Unknown({number})"
 
 
 def flag_names(flags: int) -> list[str]:
-    """Return the names of the bits of the flags."""
+    """Return the names of the set flags."""
     return [FLAGS.get(bit) or f"Unknown({bit})" for bit in (1 << place for place in range(flags.bit_length())) if flags & bit]
 
 
 def pairing_key(command: str, fields: dict[str, Any]) -> str | None:
-    """Return the key under which a request waits for its answer, the same for both; None when they cannot be paired."""
+    """Return the pairing key, which a request and its answer share; None if they cannot be paired."""
     operation = command.removesuffix(RESPONSE)
     if "txn_id" in fields:
         return f"txn {fields['txn_id']}"

@@ -1,4 +1,4 @@
-"""The BookKeeper dissector: the contract, kept by the modules of this folder."""
+"""The BookKeeper dissector: the contract, implemented by the modules of this folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BOOKIE_PORT = 3181
 
 
 class BookkeeperDissector(Dissector):
-    """Stateless; one instance serves any number of connections."""
+    """The dissector: stateless, so that one instance serves any number of connections."""
 
     name = "bookkeeper"
     ports = frozenset({BOOKIE_PORT})
@@ -38,7 +38,7 @@ class BookkeeperDissector(Dissector):
     sides = "client", "bookie"
     upgrade = staticmethod(starts_tls)
 
-    # Imported on use: most captures show by their first frame that they hold another protocol, and most runs judge nothing.
+    # Imported on use: the first frame of most captures shows another protocol, and most runs evaluate no rules.
     recognise = on_use("pulsarscope.protocols.bookkeeper.boundary:candidate")
     find_candidate = on_use("pulsarscope.protocols.bookkeeper.boundary:find_candidate")
     summary = on_use("pulsarscope.protocols.bookkeeper.summary:summary")
@@ -91,7 +91,7 @@ class BookkeeperDissector(Dissector):
         return BookkeeperRedaction(names, self._digests, self.stored_redactions).redact
 
     def message_checksum(self, row: FrameRow) -> Checksum | None:
-        """See the contract: it is in the data of the entry; the digest is the entry's own."""
+        """See the contract: the message's checksum is in the data of the entry; the digest belongs to the entry itself."""
         data = (row.fields or {}).get("data") or {}
         return Checksum(data["checksum"], data["crc32c"]) if "crc32c" in data else None
 

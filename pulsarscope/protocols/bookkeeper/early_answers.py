@@ -1,4 +1,4 @@
-"""Answers that the capture has before their requests."""
+"""Answers that precede their requests in the capture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.bookkeeper.commands import AUTH, READ
 
 _RECURRING = AUTH, f"{READ} "
-"""Beginnings of the keys under which a client asks again and again."""
+"""Beginnings of the keys that a client reuses for many requests."""
 
 
 class _Answer(NamedTuple):
@@ -23,20 +23,20 @@ class _Answer(NamedTuple):
 
 
 class EarlyAnswers:
-    """Answers without a request, which may still come.
+    """Answers whose requests may still come.
 
-    A capture that begins within a connection begins with answers to requests that it lacks, and a key that comes again soon may be another
-    request. Until something proves that the capture has packets of this connection in the wrong order, such a request waits next to the
-    early answers of its key. If all requests of the key get answers of their own, the early ones have no request.
+    A capture that begins within a connection begins with answers to requests that it lacks, and a key that soon recurs may belong to
+    another request. Until something proves that packets of this connection are in the wrong order, such a request waits beside the early
+    answers of its key. If all requests of the key get their own answers, the early ones have no request.
     """
 
     def __init__(self, pairing: Pairing, *, from_start: bool) -> None:
-        """`from_start`: the capture has all requests."""
+        """Prepare; `from_start`: the capture has all requests."""
         self._pairing = pairing
         self._disordered = from_start
-        """True when an answer without a request proves, or was proven, to be captured before it."""
+        """True once it is known that answers may have been captured before their requests."""
         self._answers: dict[str, deque[_Answer]] = {}
-        """By key, the first to come first; several are there when requests of one key are pipelined."""
+        """Answers by key, in order of arrival; a key has several if its requests are pipelined."""
         self._count = 0
 
     def __bool__(self) -> bool:
@@ -52,7 +52,7 @@ class EarlyAnswers:
             self._report(next(iter(self._answers)), None, events)
 
     def take(self, key: str, request: FrameRow, events: list[Event]) -> bool:
-        """Return True when a request is answered by an early answer; the exchange is reported then."""
+        """Return True if an early answer answers a request; the exchange is then reported."""
         self._forget_far(key, request, events)
         answers = self._answers.get(key)
         if answers is None:
@@ -71,25 +71,25 @@ class EarlyAnswers:
         return True
 
     def answered(self, key: str, events: list[Event]) -> None:
-        """Report early answers as ones without a request when the last request of their key has got an answer of its own."""
+        """Report early answers as unrequested once the last request of their key has its own answer."""
         if key in self._answers and self._pairing.peek(key) is None:
             self._forget(key, events)
 
     def finish(self, events: list[Event]) -> None:
-        """Report all that still waits, requests and answers."""
+        """Report all requests and answers that still wait."""
         self._settle(events)
         events += [Exchange(request) for request in self._pairing.rest()]
         for key in list(self._answers):
             self._forget(key, events)
 
     def _settle(self, events: list[Event]) -> None:
-        """Give early answers to the requests that wait next to them."""
+        """Pair early answers with the requests that wait beside them."""
         for key in list(self._answers):
             while key in self._answers and (request := self._pairing.answer(key)) is not None:
                 self._report(key, request, events)
 
     def _forget_far(self, key: str, frame: FrameRow, events: list[Event]) -> None:
-        """Report the early answers of a key as ones without a request when they are too far before a frame of that key."""
+        """Report the early answers of a key as unrequested if they are too far before a frame of that key."""
         recurs = key.startswith(_RECURRING)
         while (answers := self._answers.get(key)) and not is_near(frame, answers[0].response, recurs=recurs):
             self._report(key, None, events)
@@ -99,7 +99,7 @@ class EarlyAnswers:
             self._report(key, None, events)
 
     def _report(self, key: str, request: Request | None, events: list[Event], place: int = 0) -> None:
-        """Report the early answer of a key at a place, and the request that it answers."""
+        """Report the early answer of a key at a place, with the request that it answers."""
         answers = self._answers[key]
         response, error = answers[place]
         del answers[place]
@@ -110,10 +110,10 @@ class EarlyAnswers:
 
 
 def _is_held_up(request: FrameRow, response: Response) -> bool:
-    """Return True when a request became readable after the response, but was captured before it."""
+    """Return True if a request became readable after the response, but was captured before it."""
     return (request.file, request.packet) <= (response.file, response.packet)
 
 
 def _is_proven(request: FrameRow, response: Response) -> bool:
-    """Return True when place or time show that a request was sent before a response that was readable before it."""
+    """Return True if place or time show that a request was sent before a response that became readable earlier."""
     return _is_held_up(request, response) or request.time < response.time

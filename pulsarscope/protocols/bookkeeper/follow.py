@@ -1,4 +1,4 @@
-"""The frames about one entry, whose ledger and number are those of the message id: at each bookie, written and read."""
+"""The frames about one entry, whose ledger and number are in the message id: its writes and reads at each bookie."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ID = re.compile(r"(\d{1,19}):(\d{1,19})(?::\d{1,10})*", re.ASCII)
 
 
 def _message(name: str) -> FollowTest:
-    """Return the test for LEDGER:ENTRY, behind which a batch index may stand. Raises UsageError for a name of another form."""
+    """Return the test for LEDGER:ENTRY, which a batch index may follow. Raises UsageError for a malformed name."""
     found = _ID.fullmatch(name)
     if found is None:
         raise UsageError(f'"{name}" is not an entry: give LEDGER:ENTRY, as in 14:3')

@@ -18,17 +18,17 @@ PROTOBUF_TAG = 0x0A
 
 
 def read_body(data: bytes, start: int, end: int, size: int) -> Body:
-    """Read what is there, data[start:end], of a frame of `size` bytes; at least its first byte behind the length is."""
+    """Read the available bytes data[start:end] of a frame of `size` bytes, which have at least the first byte after the length."""
     if data[start + LENGTH_BYTES] == PROTOBUF_TAG:
         return read_message(data, start + LENGTH_BYTES, end)
     return read_binary(data, start, end, size)
 
 
 class BookkeeperFrameDecoder:
-    """Decodes frames."""
+    """A decoder of frames."""
 
     def __init__(self, show_secrets: bool, stored: Sequence[ReadStored] = (), digests: Sequence[Digest] = DIGESTS) -> None:
-        """Args: stored: readers of the data of entries; digests: those to try."""
+        """Prepare; `stored`: readers of the data of entries; `digests`: digests to try."""
         self._show_secrets = show_secrets
         self._digests = digests
         self.stored = stored
@@ -81,7 +81,7 @@ class BookkeeperFrameDecoder:
         return body.command, body.fields or None, None, None, None, None, TRUNCATED, None
 
     def _show(self, data: bytes, body: Body) -> None:
-        """Give the credentials, if there are any, as they may be shown."""
+        """Put the credentials, if any, in the form that may be shown."""
         first, last = body.secret
         if first < last:
             name = "payload" if "plugin" in body.fields else "master_key"
@@ -90,7 +90,7 @@ class BookkeeperFrameDecoder:
 
 
 def _fields_of(entry: LedgerEntry, end: int, of_frame: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the fields of a ledger entry that ends at `end`; those of its frame have the same names, and the frame's ids count."""
+    """Return the fields of a ledger entry that ends at `end`. Those of its frame have the same names, and its ids take precedence."""
     fields: dict[str, Any] = {"ledger": entry.ledger, "entry": entry.entry}
     if of_frame is not None:
         ids = {name: of_frame.get(name, value) for name, value in fields.items()}

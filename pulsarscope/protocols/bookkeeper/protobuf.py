@@ -1,4 +1,4 @@
-"""Frames of version 3: one Request or Response of BookkeeperProtocol.proto, read by tables of its fields."""
+"""Frames of version 3: a Request or Response of BookkeeperProtocol.proto, read by tables of its fields."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 VARINT_MAX_BYTES = 10
 
 UNKNOWN_MAX = 100
-"""Unknown fields of one message that are shown: a frame of 64 MiB can hold thirty million."""
+"""Unknown fields shown of one message: a frame of 64 MiB can have thirty million."""
 
 HEADER, STATUS, FIRST_BODY, LAST_BODY = 1, 2, 100, 108
-"""Numbers of the fields of a request and a response; the body has that of its operation."""
+"""Field numbers in a request and a response; the number of the body depends on the operation."""
 
 HEADER_NAMES = {1: "version", 2: "operation", 3: "txn_id", 4: "priority"}
 
@@ -59,11 +59,11 @@ _TEXTS = frozenset({"plugin"})
 
 
 class ProtobufError(Exception):
-    """Error of bytes that are no message; internal."""
+    """The bytes are not a message. Internal."""
 
 
 def varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """Return an unsigned varint and the position behind it. Raises ProtobufError."""
+    """Return an unsigned varint and the position after it. Raises ProtobufError."""
     value = shift = 0
     for at in range(position, min(end, position + VARINT_MAX_BYTES)):
         byte = data[at]
@@ -75,7 +75,7 @@ def varint(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def fields_of(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield number, value, and start and end of the contents of each field; the value of what is no varint is 0. Raises ProtobufError."""
+    """Yield number, value, and start and end of the contents of each field; only varints have a value, others 0. Raises ProtobufError."""
     while start < end:
         tag, start = varint(data, start, end)
         number, wire = tag >> 3, tag & 7
@@ -102,7 +102,7 @@ def read_auth(data: bytes, start: int, end: int, fields: dict[str, Any]) -> tupl
 
 
 def read_message(data: bytes, start: int, end: int) -> Body:
-    """Read the Request or Response data[start:end], as far as it goes; the defect says where it ends."""
+    """Read the Request or Response data[start:end], as far as possible; the defect says where it ends."""
     fields: dict[str, Any] = {}
     bodies: dict[int, tuple[int, int]] = {}
     problem = None
@@ -136,7 +136,7 @@ def read_message(data: bytes, start: int, end: int) -> Body:
 def _read(
     data: bytes, start: int, end: int, names: Mapping[int, str], flags: Mapping[int, str], out: dict[str, Any]
 ) -> tuple[tuple[int, int], list[tuple[int, int]]]:
-    """Read the fields of one message by their names; return where its secret and its ledger entries are."""
+    """Read the fields of one message by their names; return the places of its secret and its ledger entries."""
     secret = (0, 0)
     entries: list[tuple[int, int]] = []
     for number, value, at, behind in fields_of(data, start, end):

@@ -13,7 +13,7 @@ _HEAD_FIELDS = ("ledger", "entry", "last add confirmed", "length")
 
 
 def ranges(data: bytes, *, show_secrets: bool, digests: Sequence[Digest] = DIGESTS) -> Ranges:
-    """Return the frame with its secrets masked, and its ranges, outer before inner, as far as it can be read; total on any bytes."""
+    """Return the frame with its secrets masked, and all ranges that can be read, outer before inner. It accepts any bytes."""
     end = len(data)
     if end < BODY:
         return data, [(0, min(LENGTH_BYTES, end), "length", 0)]

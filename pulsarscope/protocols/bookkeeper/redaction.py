@@ -1,4 +1,4 @@
-"""Frames without what must not be shared: master keys, credentials, what is stored. No byte moves, and digests are right again."""
+"""Frames without the parts that must not be shared: master keys, credentials, stored data. No byte moves; digests are computed again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pulsarscope.protocols.bookkeeper.protobuf import (
 )
 
 BLANK, UNREADABLE = b"x", b"\xff"
-"""Bytes of secrets, and of data that no protocol reads."""
+"""Replacements for secrets, and for data that no protocol reads."""
 
 _NUMBER = Struct(">q")
 
@@ -41,21 +41,21 @@ _NUMBERS = {
     READ + RESPONSE: ANSWER.size,
     BATCH_READ + RESPONSE: BATCH_ANSWER.size,
 }
-"""Bytes of ids and statuses with which the body of a binary frame begins."""
+"""Bytes of ids and statuses at the beginning of the body of a binary frame."""
 
 _PLUGINS = frozenset({b"AuthDisabledPlugin", b"TLS", b"sasl"})
 _LETTERS = bytes.maketrans(b"0123456789", b"abcdefghij")
-"""Names of plug-ins are known by their letters."""
+"""Translates digits to letters, because plug-in names are recognised by letters."""
 
 
 _ID_MAX = 1 << 40
-"""Ids are given one by one from 0: none of a cluster is as large, and eight bytes of text are larger."""
+"""Ids are assigned one by one from 0: no cluster has larger ones, and eight bytes of text are larger."""
 
 
 def _believable_bytes(head: bytes) -> int:
-    """Return the bytes of a ledger entry's head, perhaps cut, up to the first number that a client could not have written.
+    """Return the number of bytes of a (perhaps cut) ledger entry's head up to the first number that a client could not have written.
 
-    Without a digest that fits, any bytes may stand there.
+    Without a digest that fits, the head may be any bytes.
     """
     numbers: list[int] = [value for (value,) in _NUMBER.iter_unpack(head[: len(head) // _NUMBER.size * _NUMBER.size])]
     entry = numbers[1] if len(numbers) > 1 else 0
@@ -65,10 +65,10 @@ def _believable_bytes(head: bytes) -> int:
 
 
 class BookkeeperRedaction:
-    """Redaction of frames under a key."""
+    """The redaction of frames under a key."""
 
     def __init__(self, names: MaskedNames, digests: Sequence[Digest], stored: Sequence[RedactStored]) -> None:
-        """Args: stored: redaction of the data of entries, by the protocols that store them."""
+        """Prepare; `stored`: redaction of the data of entries, by the protocols that store them."""
         self._names = names
         self._digests = digests
         self._stored = stored
@@ -93,7 +93,7 @@ class BookkeeperRedaction:
             first, last = body.secret[0], min(body.secret[1], len(data))
             out[first:last] = BLANK * (last - first)
             entries = body.entries
-            if command == BATCH_READ + RESPONSE:  # the body lists the first ones only
+            if command == BATCH_READ + RESPONSE:  # the body lists only the first ones
                 entries = [*batch_entries(data, until, len(data), size)]
                 for start, _ in entries:
                     out[start - SIZE.size : start] = data[start - SIZE.size : start]
@@ -103,7 +103,7 @@ class BookkeeperRedaction:
         return bytes(out), True
 
     def _protobuf(self, data: bytes, start: int, end: int, names: Mapping[int, str | Mapping[int, str]], out: bytearray) -> None:
-        """Redact the message data[start:end] by the names of its fields, as far as it goes."""
+        """Redact the message data[start:end] by the names of its fields, as far as possible."""
         behind = start
         try:
             for number, _, first, last in fields_of(data, start, end):

@@ -1,4 +1,4 @@
-"""Rules about bookies: slow ones, silent ones, entries that too few hold, and reads that the broker's cache did not serve."""
+"""Rules about bookies: slow ones, silent ones, entries with too few copies, and reads that the broker's cache did not serve."""
 
 from __future__ import annotations
 
@@ -101,19 +101,19 @@ THRESHOLDS = (
 )
 
 WINDOW_NS = 10 * SECOND
-"""Bookies are compared within such stretches of time: a stall of seconds must not vanish among hours."""
+"""Length of the windows in which bookies are compared: a stall of seconds must not disappear among hours."""
 
 SLOWEST_KEPT = 3
-"""Slowest ADDs of a window: the least of them shows that it is not a single one."""
+"""Number of slowest ADDs of a window: the fastest of them shows that the slowest is not a single case."""
 
 FAILED_MAX = 100
-"""Entries of one connection that failed."""
+"""Most failed entries remembered for one connection."""
 
 ADDS, CONNECTIONS, LEDGER = "adds", "bookies", "ledger"
 """Key rules: by client host and window; by client host; by ledger."""
 
 PUBLISHES = "publishes"
-"""Key rule, by window, of the protocol whose servers store by this one: it gets the facts for `ADDS`, too."""
+"""Key rule, by window, of the protocol whose servers use this one for storage; it also gets the facts for `ADDS`."""
 
 NO_ANSWER = "no answer"
 
@@ -123,17 +123,17 @@ FAILED, STORED, TAKES, LOSES = "failed", "stored", "takes", "loses"
 """Facts for `LEDGER`: a bookie fails a write; it stores one; a host fences the ledger; a host is refused because of that."""
 
 PUBLISHED, EARLIER = "published", "earlier"
-"""Facts for `ADDS` of the slowest publish by a broker within a window, and of the ADDs of the window before."""
+"""Facts for `ADDS`: the slowest publish of a broker within a window, and the ADDs of the previous window."""
 
 _FENCING = frozenset({"DO_FENCING", "FENCE_LEDGER"})
-"""Flags of a READ by which a new writer takes a ledger: versions up to 2, and 3."""
+"""Flags of a READ with which a new writer takes over a ledger, in versions up to 2 and in version 3."""
 
 _ASKED = frozenset({ADD, READ, AUTH})
-"""Requests that a bookie answers at once; it may hold those of the last add confirmed."""
+"""Requests that a bookie answers at once; it may delay requests for the last add confirmed."""
 
 
 class BookieRule(ConnectionRule):
-    """Source of the facts about one connection to a bookie."""
+    """The source of the facts about one connection to a bookie."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -142,22 +142,22 @@ class BookieRule(ConnectionRule):
         self._latencies: Counter[int] = Counter()
         """ADDs of the window by latency, in nanoseconds rounded to three bits."""
         self._slowest: list[tuple[int, Where, str, str]] = []
-        """(latency, ADD, its answer, entry) of the window, the slowest first."""
+        """(latency, ADD, its answer, entry) in the window, slowest first."""
         self._latest = "", ""
         """Name of the latest answer to an ADD, and the entry."""
         self._answered = 0
-        """Time of the latest answer, or of its request where the capture has the two in the wrong order."""
+        """Time of the latest answer, or of its request if the capture has the two in the wrong order."""
         self._silent: list[tuple[Where, str]] = []
         """First requests without an answer, with their commands."""
         self._unanswered = 0
         self._asked: dict[str, tuple[int, int]] = {}
-        """Ledger and entry of the ADDs without an answer, by name."""
+        """Ledger and entry of ADDs without an answer, by frame name."""
         self._failed: dict[str, tuple[int, Where, str]] = {}
         """Ledger, place and status by entry."""
         self._owners: dict[tuple[int, str], None] = {}
-        """Ledgers that the client fences, or that are fenced against it."""
+        """Ledgers that the client fences, or that another client has fenced against it."""
         self._stored: dict[int, tuple[Where, int]] = {}
-        """Place of the answer to the latest ADD that was stored, and the time of the ADD, by ledger."""
+        """Place of the answer to the latest stored ADD, and the time of the ADD, by ledger."""
         self._read: list[Where] = []
         self._reads = self._read_bytes = 0
 
@@ -187,7 +187,7 @@ class BookieRule(ConnectionRule):
             del slowest[SLOWEST_KEPT:]
 
     def _end_window(self) -> None:
-        """Emit the fact of the ADDs that were answered in the window."""
+        """Emit the fact about the ADDs answered in the window."""
         if self._slowest:
             _, where, answer, _ = self._slowest[0]
             values = {
@@ -218,7 +218,7 @@ class BookieRule(ConnectionRule):
         if status == FENCED:
             self._own(row, LOSES)
         if status == EOK and "ledger" in fields and row.latency_ns is not None:
-            self._stored.pop(fields["ledger"], None)  # the oldest to be dropped is the one that is stored no more
+            self._stored.pop(fields["ledger"], None)  # so that the first one dropped is the one not stored to for longest
             remember(self._stored, fields["ledger"], (where_of(row), row.time - row.latency_ns), FAILED_MAX)
         if status not in (EOK, FENCED) and {"ledger", "entry"} <= fields.keys() and len(self._failed) < FAILED_MAX:
             self._failed.setdefault(f"{fields['ledger']}:{fields['entry']}", (fields["ledger"], where_of(row), status))
@@ -228,7 +228,7 @@ class BookieRule(ConnectionRule):
             self._own(row, TAKES)
 
     def _own(self, row: FrameRow, what: str) -> None:
-        """Emit once that the client takes a ledger from its writer, or loses it."""
+        """Emit once that the client takes a ledger from its writer, or loses it to another."""
         ledger = (row.fields or {}).get("ledger")
         if ledger is not None and (ledger, what) not in self._owners and len(self._owners) < FAILED_MAX:
             self._owners[ledger, what] = None
@@ -243,11 +243,11 @@ class BookieRule(ConnectionRule):
                 self._read.append(where_of(row))
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Emit what the connection leaves."""
+        """Emit the remaining facts of the connection."""
         self._end_window()
         self._report_reads()
         context = self._context
-        if row.server_missing or context.reported(ONE_SIDED):  # answers may be among what the capture lacks
+        if row.server_missing or context.reported(ONE_SIDED):  # the missing bytes may have had answers
             self._silent, self._unanswered = [], 0
         since = max(self._answered, self._silent[0][0].time if self._silent else 0)
         values = {
@@ -296,7 +296,7 @@ def _evaluate_adds(key: str, facts: Sequence[Fact], report: ReportFinding, thres
         alone_ns = thresholds.ns("slow-bookie-longest-seconds")
         least_ns = thresholds.ns("slow-bookie-seconds") if others else alone_ns
         often_ns = max(least_ns, times * max((usual[other] for other in others), default=0))
-        is_often = bool(others) and usual[name] >= often_ns and latencies[-1] >= several  # the others have hiccups
+        is_often = bool(others) and usual[name] >= often_ns and latencies[-1] >= several  # the others are slow only occasionally
         is_slow = len(latencies) == SLOWEST_KEPT and latencies[-1] >= least_ns and (is_often or latencies[-1] >= times * several)
         if not is_slow and not (others and latencies[0] >= max(alone_ns, times * longest)):
             continue
@@ -317,7 +317,7 @@ def _evaluate_adds(key: str, facts: Sequence[Fact], report: ReportFinding, thres
 
 
 def _evaluate_publishes(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the slowest publish of a window unless an ADD took long, or all publishes on its connection did."""
+    """Report the slowest publish of a window, unless an ADD took long or all publishes on its connection did."""
     through_proxies = {fact.values.get(OUTER) for fact in facts}
     sends = [fact for fact in facts if fact.what == PUBLISHED and fact.where.connection not in through_proxies]
     published = max(sends, key=lambda fact: fact.values["latency"], default=None)
@@ -349,7 +349,7 @@ def _slowest(facts: Iterable[Fact]) -> list[int]:
 
 
 def _percentile_95(facts: Iterable[Fact]) -> int:
-    """Return what 95 of 100 ADDs took at most over all connections to a bookie."""
+    """Return the 95th percentile of the latencies of ADDs over all connections to a bookie."""
     counts = sorted(pair for fact in facts for pair in fact.values["latencies"])
     left = sum(count for _, count in counts) * 95 / 100
     for latency, count in counts:
@@ -360,7 +360,7 @@ def _percentile_95(facts: Iterable[Fact]) -> int:
 
 
 def _evaluate_connections(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report connections on which a bookie fell silent, while the host's others went on."""
+    """Report connections on which a bookie fell silent while the host's other connections went on."""
     latest = max(fact.values["end"] for fact in facts)
     for where, _, values in facts:
         waited = (latest if values["open"] else values["end"]) - values["since"]
@@ -381,7 +381,7 @@ def _evaluate_connections(key: str, facts: Sequence[Fact], report: ReportFinding
 
 
 def _evaluate_owners(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
-    """Report who took a ledger from whom, when both are in the capture and on different hosts."""
+    """Report who took a ledger from whom, if both are in the capture and on different hosts."""
     takes = next((fact for fact in facts if fact.what == TAKES), None)
     loses = next((fact for fact in facts if fact.what == LOSES), None)
     if takes is None or loses is None or takes.values["host"] == loses.values["host"]:
@@ -394,7 +394,7 @@ def _evaluate_owners(key: str, facts: Sequence[Fact], report: ReportFinding) -> 
 
 
 def _evaluate_ledger(key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
-    """Report the entries of a ledger that failed at two bookies, unless its writer went on: a single one may be replaced."""
+    """Report the entries of a ledger that failed at two bookies, unless its writer went on: a single bookie may be replaced."""
     _evaluate_owners(key, facts, report)
     failed: dict[str, dict[str, Fact]] = {}
     for fact in facts:

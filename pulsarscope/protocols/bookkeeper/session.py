@@ -1,4 +1,4 @@
-"""A connection to a bookie: answers come in any order, and are paired by their ids; the digests of a ledger's entries are of one kind."""
+"""A connection to a bookie: answers come in any order and are paired by their ids; all digests of a ledger's entries have one kind."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, DUMMY, EOK, REA
 from pulsarscope.protocols.bookkeeper.early_answers import EarlyAnswers
 
 LEDGERS_MAX = 65_536
-"""Ledgers whose kind of digest is remembered on one connection."""
+"""Most ledgers whose kind of digest is remembered for one connection."""
 
 EXPECTED = frozenset({EOK, "ENOENTRY"})
-"""Statuses that are no trouble: recovery reads until there is no entry."""
+"""Statuses that are not failures: recovery reads until there is no entry."""
 
 FENCED = "EFENCED"
 
@@ -27,7 +27,7 @@ _DIRECTIONS = {ADD: STORE, response(READ): LOAD}
 
 
 class BookkeeperSession(Session):
-    """The knowledge about one connection to a bookie."""
+    """The state of one connection to a bookie."""
 
     def __init__(self, context: SessionContext, openers: Iterable[MakeStoredOpener] = ()) -> None:
         super().__init__(context)
@@ -35,7 +35,7 @@ class BookkeeperSession(Session):
         self._openers: list[OpenStored] = [opener for make in wanted if (opener := make(context.settings)) is not None]
         self._early = EarlyAnswers(context.pairing, from_start=context.from_start)
         self._digests: dict[int, str] = {}
-        """Kind of digest by ledger, of those that were right once."""
+        """Kind of digest by ledger, for ledgers with at least one correct digest."""
 
     def observe(self, frames: SessionFrames, events: list[Event]) -> None:
         """See the contract."""
@@ -79,7 +79,7 @@ class BookkeeperSession(Session):
             self._early.answered(key, events)
 
     def _open(self, frame: FrameRow, payload: bytes, events: list[Event]) -> None:
-        """Report the messages in the entry that a frame brings."""
+        """Report the messages in the entry of a frame."""
         fields: dict[str, Any] = frame.fields or {}
         place = fields["ledger"], fields.get("stored_entry", fields["entry"])
         entry = next(filter(None, (opened(frame, place, payload) for opened in self._openers)), None)
@@ -88,7 +88,7 @@ class BookkeeperSession(Session):
             events.append(entry)
 
     def _judge(self, frame: FrameRow, events: list[Event]) -> None:
-        """Hold the digest of an entry against the kind that its ledger has."""
+        """Check the digest of an entry against the kind of its ledger."""
         fields = frame.fields or {}
         ledger, kind = fields.get("ledger"), fields.get("digest")
         if ledger is None or frame.checksum is None:

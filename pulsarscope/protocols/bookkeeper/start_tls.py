@@ -1,4 +1,4 @@
-"""The frames behind which a connection goes on as TLS."""
+"""The frames after which a connection continues as TLS."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pulsarscope.protocols.bookkeeper.commands import EOK, START_TLS
 from pulsarscope.protocols.bookkeeper.framing import LENGTH_BYTES
 
 _START_TLS_BYTES = {0: b"\0", 1: b"\0", 2: b"\0", 4: b"\x0a", 6: b"\x08", 7: b"\x03", 8: b"\x10", 9: b"\x09"}
-"""Bytes of a START_TLS by their place, of 255 bytes at most: version 3, and the operation."""
+"""Bytes of a START_TLS of at most 255 bytes, by offset: version 3, and the operation."""
 
 
 def starts_tls(head: bytes) -> int | None:
-    """Return the size of a START_TLS, or of the answer that agrees, at the start of a stream; 0 for a part of one (`Dissector.upgrade`)."""
+    """Return the size of a START_TLS, or of the answer that accepts it, at the start of a stream; 0 for a part (`Dissector.upgrade`)."""
     if any(head[at : at + 1] not in (b"", byte) for at, byte in _START_TLS_BYTES.items()):
         return None
     size = LENGTH_BYTES + head[LENGTH_BYTES - 1] if len(head) >= LENGTH_BYTES else 0

@@ -1,4 +1,4 @@
-"""Source of the facts on an entry on its way to each bookie, and back."""
+"""The source of the facts about an entry on its way to each bookie and back."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.bookkeeper.commands import ADD, EOK, READ, response
 
 JOURNEY = "journey"
-"""Key rule, by ledger:entry, of the protocol whose servers store by this one."""
+"""Key rule, by ledger:entry, of the protocol whose servers use this one for storage."""
 
 WRITTEN, LOADED = "written", "read"
-"""Its facts of an ADD, with the nanoseconds to the answer that says that it is stored, and of the answer to a READ."""
+"""Its facts: an ADD, with the nanoseconds to the answer that confirms it, and the answer to a READ."""
 
 MESSAGE = "message"
-"""Kind of the data that have a journey."""
+"""Kind of data with a journey."""
 
 
 class StoredRule(ConnectionRule):
-    """Emits each ADD with the time to its answer, and each entry that is read; those of cursors and the like are nobody's messages."""
+    """A rule that emits each ADD with the time to its answer, and each entry that is read, except entries without messages."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._waiting: dict[str, tuple[str, Where, str | None]] = {}
-        """Entry, place and verdict of the ADDs without an answer, by name."""
+        """Entry, place and verdict of ADDs without an answer, by frame name."""
 
     def _add(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -51,7 +51,7 @@ class StoredRule(ConnectionRule):
         self._context.emit_fact(JOURNEY, entry, where, WRITTEN, values)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Emit those that nobody answered."""
+        """Emit the unanswered ADDs."""
         del row, last
         for waiting in self._waiting.values():
             self._emit(*waiting, None)
@@ -60,6 +60,6 @@ class StoredRule(ConnectionRule):
 
 
 def verdict(row: FrameRow) -> str | None:
-    """Return whether the message in an entry is intact: bad when the digest, or the message's own checksum, is; None when unknown."""
+    """Return whether the message in an entry is intact: bad if the digest or the message's own checksum is bad; None if unknown."""
     own = ((row.fields or {}).get("data") or {}).get("checksum")
     return "bad" if row.checksum is not None and "bad" in (row.checksum.status, own) else own

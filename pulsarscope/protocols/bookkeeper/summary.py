@@ -49,7 +49,7 @@ def message_summary(row: MessageRow) -> str:
 
 
 def _data(data: Mapping[str, Any], row: FrameRow) -> str:
-    """Return what the data of an entry are, if that is known."""
+    """Return a description of the data of an entry, if they are known."""
     metadata = row.metadata or {}
     words = [str(data.get("kind") or ""), str(metadata.get("producer_name") or "")]
     if "sequence_id" in metadata:

@@ -1,4 +1,4 @@
-"""Names and types of all fields that rows of BookKeeper can hold."""
+"""Names and types of all fields that rows of BookKeeper can have."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Kafka 0.7 (2011, 2012): requests without a version or an id, answered in the order of their arrival."""
+"""Kafka 0.7 (2011, 2012): requests have no version or id, and are answered in order of arrival."""

@@ -1,8 +1,8 @@
-"""Recognition of frames by content: the protocol has no magic and no version, so that every field of a frame must be plausible.
+"""Recognition of frames by content: the protocol has no magic and no version, so every field of a frame must be plausible.
 
-Kafka 0.8 and later begin alike (length, api key) and go on with an api version and a correlation id where 0.7 has a topic. A frame
-therefore needs a topic of printable letters, and sizes that add up to the byte. Message sets are proven by the CRC32 of their first
-message, which covers more of it in later versions.
+Kafka 0.8 and later versions begin in the same way (length, API key), but continue with an API version and a correlation id where 0.7 has a
+topic. Therefore a frame needs a topic of printable letters, and sizes that add up exactly. Message sets are proven by the CRC32 of their
+first message, which covers more of the message in later versions.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from pulsarscope.protocols.kafka07.messages import CRC_AT, CRC_BYTES, LEAST_MESS
 from pulsarscope.protocols.kafka07.responses import COUNT_BYTES, OFFSET_BYTES
 
 PARTS_MAX = 1_000
-"""Parts of a request or response that are read to recognise it: a client asks for the partitions of one broker."""
+"""Parts of a request or response that are read to recognise it: a client requests the partitions of one broker."""
 
 PART_COST = 1_000
-"""Cost of reading one part, in bytes of a checksum that takes as long."""
+"""Cost of reading one part, as the number of bytes whose checksum takes as long."""
 
 TOPIC_MAX_BYTES = 255
-"""Longest name of a topic, which is the name of a folder."""
+"""Longest name of a topic, which becomes the name of a folder."""
 
 PLACE_BYTES = 8
 """Type, length of the topic, and partition of a request for one partition."""
 
 REST_BYTES = {FETCH: 12, OFFSETS: 12}
-"""Bytes behind topic and partition in requests of fixed size."""
+"""Bytes after topic and partition in requests of fixed size."""
 
 OFFSETS_MAX = 10_000
 """Offsets of a response that are read to recognise it; a log has one for each segment."""
@@ -51,12 +51,12 @@ _HEAD = re.compile(
     rb"(?=(?!\x00{3}[\x00\x01])[\x00-\x04]...(?:"
     rb"\x00[\x00\x01\x04]\x00[\x01-\xff][!-~]|"  # PRODUCE, FETCH, OFFSETS: the topic
     rb"\x00[\x02\x03]..\x00[\x01-\xff][!-~]|"  # MULTIFETCH, MULTIPRODUCE: a count, the first topic
-    rb"\x00\x00\x00[\x00-\x50]..[\x00\x01]))",  # a response: no error, a message (or a part, or offsets) of some size
+    rb"\x00\x00\x00[\x00-\x50]..[\x00\x01]))",  # a response: no error, then a message (or a part, or offsets) of some size
     re.DOTALL,
 )
 
 FIRST = Struct(">Ihi")
-"""Length, type or error, and the field behind it."""
+"""Length, type or error, and the next field."""
 
 _TOPIC = re.compile(rb"[!-~]+")
 
@@ -64,17 +64,17 @@ LIKELY, SURE = PROVEN = ("likely", "sure")
 
 
 class _UnlikelyError(Exception):
-    """Error of bytes, up to the cursor's position, that do not begin a frame."""
+    """The bytes up to the cursor's position do not begin a frame."""
 
 
 def find_candidate(data: bytes, position: int, end: int) -> int:
-    """Return the next position whose first bytes could open a frame, or −1."""
+    """Return the next position at which a frame could begin, or −1."""
     match = _HEAD.search(data, position, end)
     return -1 if match is None else match.start()
 
 
 class _BoundedCursor(Cursor):
-    """Cursor with a budget for reading one frame."""
+    """A cursor with a budget for reading one frame."""
 
     __slots__ = ("budget", "cost")
 
@@ -82,7 +82,7 @@ class _BoundedCursor(Cursor):
         super().__init__(data, position, end)
         self.budget = budget
         self.cost = 0
-        """Cost so far, beside that of the bytes."""
+        """Cost so far, in addition to that of the bytes."""
 
     def spend(self, cost: int) -> None:
         """Add to the cost."""
@@ -92,14 +92,14 @@ class _BoundedCursor(Cursor):
 
 
 _Reader = Callable[[_BoundedCursor, int, bool], str]
-"""Returns "likely" or "sure", given a cursor behind the length, the end of the frame, and whether checksums count.
+"""A function that returns "likely" or "sure", given a cursor after the length, the end of the frame, and whether checksums count.
 
 Raises ShortError or _UnlikelyError.
 """
 
 
 def candidate(data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
-    """See `Dissector.recognise`. Without `checksums`, behind another frame, weaker proof is enough."""
+    """See `Dissector.recognise`. Without `checksums`, after another frame, weaker proof is enough."""
     if end - position < LEAST_FRAME_BYTES:
         return Candidate(0, position + LEAST_FRAME_BYTES, "wait", 0)
     length = int.from_bytes(data[position : position + HEADER_BYTES], "big")
@@ -110,7 +110,7 @@ def candidate(data: bytes, position: int, end: int, budget: int, *, checksums: b
     best = None
     for read in _readers(*FIRST.unpack_from(data, position), checksums=checksums):
         result = _examine(read, data, position, end, budget, checksums=checksums)
-        # Bytes that were read in vain count, too.
+        # Bytes that were read in vain also count.
         best = result if best is None else result._replace(seen=max(best.seen, result.seen), cost=best.cost + result.cost)
         if best.proof != "no":
             break
@@ -118,7 +118,7 @@ def candidate(data: bytes, position: int, end: int, budget: int, *, checksums: b
 
 
 def opens(data: bytes, position: int, end: int) -> str | None:
-    """Return the client when a request begins here, judged up to the head of its first message."""
+    """Return the client if a request begins here, judged up to the head of its first message."""
     if end - position < FIRST.size:
         return None
     readers = _readers(*FIRST.unpack_from(data, position), checksums=False)
@@ -129,7 +129,7 @@ def opens(data: bytes, position: int, end: int) -> str | None:
 
 
 def _readers(length: int, kind: int, first: int, *, checksums: bool) -> Iterator[_Reader]:
-    """Yield a reader for each kind of frame that the length, the type or error, and the field behind it allow."""
+    """Yield a reader for each kind of frame that the length, the type or error, and the next field allow."""
     if not FIRST.size - HEADER_BYTES <= length <= FRAME_HARD_MAX_BYTES - HEADER_BYTES:
         return
     if 0 <= kind < len(REQUESTS):
@@ -137,7 +137,7 @@ def _readers(length: int, kind: int, first: int, *, checksums: bool) -> Iterator
         several = command in (MULTIFETCH, MULTIPRODUCE)
         count, size = (first >> 16, first & 0xFFFF) if several else (1, first >> 16)
         rest = REST_BYTES.get(command)
-        has_letter = several or ord("!") <= first >> 8 & 0xFF <= ord("~")  # the topic begins so
+        has_letter = several or ord("!") <= first >> 8 & 0xFF <= ord("~")  # the first character of the topic
         if has_letter and 1 <= count <= PARTS_MAX and 1 <= size <= TOPIC_MAX_BYTES and rest in (None, length - PLACE_BYTES - size):
             yield _request
     if kind == 0 and first >= 1 and (not checksums or first <= length - ERROR_BYTES - COUNT_BYTES):
@@ -148,7 +148,7 @@ def _readers(length: int, kind: int, first: int, *, checksums: bool) -> Iterator
 
 
 def _examine(read: _Reader, data: bytes, position: int, end: int, budget: int, *, checksums: bool) -> Candidate:
-    """Return the candidate that one reader finds in the bytes."""
+    """Return the candidate found by one reader in the bytes."""
     size = HEADER_BYTES + int.from_bytes(data[position : position + HEADER_BYTES], "big")
     stop = position + size
     cursor = _BoundedCursor(data, position + HEADER_BYTES, min(stop, end), budget)
@@ -157,11 +157,11 @@ def _examine(read: _Reader, data: bytes, position: int, end: int, budget: int, *
         proof = read(cursor, stop, checksums)
     except ShortError as short:
         proof = "no" if short.needed > stop else "wait"
-        if proof == "wait":  # for twice as much: the frame is read anew each time, and must not be for each part
+        if proof == "wait":  # for twice as much: the frame is read again each time, which must not happen for each part
             seen = max(short.needed, min(2 * cursor.position - position, stop))
     except _UnlikelyError:
         proof = "no"
-    if proof == SURE and size > FRAME_DEFAULT_MAX_BYTES:  # a message within a set proves no length that stands before it
+    if proof == SURE and size > FRAME_DEFAULT_MAX_BYTES:  # a message within a set does not prove the length before it
         proof = LIKELY
     return Candidate(size, seen or cursor.position, proof, cursor.position - position + cursor.cost)
 
@@ -187,7 +187,7 @@ def _request(cursor: _BoundedCursor, stop: int, checksums: bool) -> str:
             messages_end = cursor.int32() + cursor.position
             if messages_end > stop or messages_end < cursor.position or (command == PRODUCE and messages_end != stop):
                 raise _UnlikelyError
-            # The other parts of a request may be far behind: the first message is proof enough.
+            # The other parts of a request may be far away: the first message is proof enough.
             return LIKELY if messages_end == cursor.position else _first_message(cursor, messages_end, checksums) or LIKELY
         if not (EARLIEST if command == OFFSETS else 0) <= cursor.int64() <= OFFSET_MAX or cursor.int32() <= 0:
             raise _UnlikelyError
@@ -197,7 +197,7 @@ def _request(cursor: _BoundedCursor, stop: int, checksums: bool) -> str:
 
 
 def _skip_topic(cursor: Cursor, size: int) -> None:
-    """Skip a topic. All its bytes so far must be letters, so that other data is not waited for."""
+    """Skip a topic. All its available bytes must be letters, so that the reader does not wait for other data."""
     stop = min(cursor.position + size, cursor.end)
     letters = _TOPIC.match(cursor.data, cursor.position, stop)
     letters_end = cursor.position if letters is None else letters.end()
@@ -208,7 +208,7 @@ def _skip_topic(cursor: Cursor, size: int) -> None:
 
 
 def _skip_error(cursor: Cursor, stop: int) -> None:
-    """Skip the error of a response that goes on behind it."""
+    """Skip the error of a response that continues after it."""
     if cursor.int16() != 0 or cursor.position == stop:
         raise _UnlikelyError
 
@@ -227,7 +227,7 @@ def _offsets_response(cursor: _BoundedCursor, stop: int, checksums: bool) -> str
 
 
 def _error_response(cursor: _BoundedCursor, stop: int, checksums: bool) -> str:
-    """Read a response with nothing behind its error: too little to begin a stream with, enough behind another frame."""
+    """Read a response with nothing after its error: too little proof at the beginning of a stream, enough after another frame."""
     del stop
     if checksums or cursor.int16() not in ERRORS:
         raise _UnlikelyError
@@ -265,7 +265,7 @@ def _required(proof: str | None) -> str:
 
 
 def _first_message(cursor: _BoundedCursor, messages_end: int, checksums: bool) -> str | None:
-    """Return the proof that the first message of a set gives; None when it is malformed, or cut or corrupt where checksums count."""
+    """Return the proof from the first message of a set; None if it is malformed or, where checksums count, cut or corrupt."""
     size = cursor.int32()
     message = cursor.position
     magic = cursor.data[cursor.skip(1)]

@@ -1,9 +1,9 @@
-"""Requests of Kafka 0.7, their responses, and the errors in these."""
+"""Requests of Kafka 0.7, their responses, and the errors in responses."""
 
 from __future__ import annotations
 
 PRODUCE, FETCH, MULTIFETCH, MULTIPRODUCE, OFFSETS = REQUESTS = ("PRODUCE", "FETCH", "MULTIFETCH", "MULTIPRODUCE", "OFFSETS")
-"""Requests by type, the first two bytes behind the length."""
+"""Requests by type, which is in the first two bytes after the length."""
 
 FETCH_RESPONSE, MULTIFETCH_RESPONSE, OFFSETS_RESPONSE = "FETCH_RESPONSE", "MULTIFETCH_RESPONSE", "OFFSETS_RESPONSE"
 

@@ -1,4 +1,4 @@
-"""Reader of big-endian integers and short strings from bytes that may end too soon."""
+"""A reader of big-endian integers and short strings from bytes that may end too soon."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 
 
 class ParseError(Exception):
-    """Error of malformed bytes."""
+    """The bytes are malformed."""
 
 
 class ShortError(ParseError):
-    """Error of bytes that end before the value does."""
+    """The bytes end within a value."""
 
     def __init__(self, needed: int) -> None:
-        """Create the error with the position behind the last byte of the value."""
+        """Create the error with the position after the last byte of the value."""
         super().__init__("the frame ends too soon")
         self.needed = needed
 
 
 class Cursor:
-    """Position in data[position:end], which each read moves on."""
+    """A position in data[position:end], which each read advances."""
 
     __slots__ = ("data", "end", "position")
 
@@ -31,7 +31,7 @@ class Cursor:
         self.end = end
 
     def skip(self, size: int) -> int:
-        """Skip `size` bytes, and return the position before them. Raises ShortError when there are fewer."""
+        """Skip `size` bytes, and return the position before them. Raises ShortError if there are fewer."""
         start = self.position
         if start + size > self.end:
             raise ShortError(start + size)
@@ -54,7 +54,7 @@ class Cursor:
         return value
 
     def short_string(self) -> bytes | None:
-        """Read a string behind an int16 length; return None for the length -1. Raises ParseError for any other negative length."""
+        """Read a string after an int16 length; return None for the length -1. Raises ParseError for any other negative length."""
         size = self.int16()
         if size < -1:
             raise ParseError(f"a string of {size:,} bytes is impossible")

@@ -1,4 +1,4 @@
-"""The messages that frames carry: produced and delivered."""
+"""The produced and delivered messages in frames."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from pulsarscope.protocols.kafka07.requests import MessageSet
 
 
 class ReadSet(NamedTuple):
-    """Sizes of what was read of a set."""
+    """The sizes of the parts read of a set."""
 
     whole: int
     """Bytes of whole entries."""
     cut: int
-    """Bytes of a cut one."""
+    """Bytes of a cut entry."""
     messages: int
 
 
 class Deliveries:
-    """Opens the message sets of one frame after the other: `take` them, then `report` their messages."""
+    """An opener of the message sets of one frame after another: `take` the sets, then `report` their messages."""
 
     def __init__(self, *, wanted: bool) -> None:
-        """`wanted`: messages are asked for, not only the findings about them."""
+        """Prepare; `wanted`: messages are requested, not only the findings about them."""
         self._wanted = wanted
         self._events: list[Event] = []
 
     def take(self, frame: FrameRow, data: bytes, direction: str, sets: Sequence[MessageSet], notes: list[Note]) -> list[ReadSet]:
-        """Count and check the messages of these sets of a frame, and complete the frame with counts and the checksums' verdict.
+        """Count and check the messages of these sets of a frame, and add the counts and the checksum verdict to the frame.
 
         Return what was read of each set. `direction` is PRODUCE or DELIVER; `notes` take the findings.
         """
@@ -64,13 +64,13 @@ class Deliveries:
                 notes.append((code, text))
             else:
                 self._events.append(Remark(code, frame, text, evidence))
-        if self._wanted and totals.messages > ROWS_MAX:  # too many to hold: they are read again as they are asked for
+        if self._wanted and totals.messages > ROWS_MAX:  # too many to hold: they are read again on demand
             messages = [LaterMessages(totals.messages, partial(_messages, template, sets, data))]
         self._events += messages
         return taken
 
     def report(self, events: list[Event]) -> None:
-        """Append the findings in the sets, and their messages."""
+        """Append the findings about the sets, and their messages."""
         events += self._events
         self._events = []
 
@@ -87,7 +87,7 @@ def _totals(template: MessageRow, data: bytes) -> MessageTotals:
 
 
 def _ends_early(place: MessageSet, direction: str) -> bool:
-    """Return True when no bound cuts a set: those of producers are whole, and a log and each of its segments end with a whole message."""
+    """Return True if no bound cuts a set: sets of producers are complete, and a log and its segments end with a complete message."""
     if direction == PRODUCE:
         return True
     return place.max_size is not None and place.end - place.start < place.max_size
@@ -110,7 +110,7 @@ def _message(template: MessageRow, place: MessageSet, message: Message) -> Singl
 
 
 def shares(parts: Sequence[dict[str, Any]], sets: Sequence[MessageSet], taken: Sequence[ReadSet]) -> dict[str, Any] | None:
-    """Return messages and bytes of message sets by topic, for a frame with several topics."""
+    """Return the messages and bytes of message sets by topic, for a frame with several topics."""
     if len({part.get("topic") for part in parts}) < 2:
         return None
     topics = {topic: {"messages": 0, "bytes": 0} for part in parts if (topic := part.get("topic")) is not None}

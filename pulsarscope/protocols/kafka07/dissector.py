@@ -1,4 +1,4 @@
-"""The Kafka 0.7 dissector: the contract, kept by the modules of this folder."""
+"""The Kafka 0.7 dissector: the contract, implemented by the modules of this folder."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from pulsarscope.protocols.kafka07.session import Kafka07Session
 
 SHIPPED_PORT, CODE_PORT = 9092, 6667
-"""Ports of the server.properties of the distribution, and of the code without one."""
+"""Ports in the distribution's server.properties, and in the code without such a file."""
 
 _SENDERS = dict.fromkeys(REQUESTS, CLIENT) | dict.fromkeys(RESPONSES, SERVER)
 
 
 class Kafka07Dissector(Dissector):
-    """Stateless; one instance serves any number of connections."""
+    """The dissector: stateless, so that one instance serves any number of connections."""
 
     name = "kafka07"
     ports = frozenset({SHIPPED_PORT, CODE_PORT})
@@ -33,7 +33,7 @@ class Kafka07Dissector(Dissector):
     sides = "client", "broker"
     keeps_frames = True
 
-    # Imported on use: most captures show by their first frame that they hold another protocol, and most runs judge nothing.
+    # Imported on use: the first frame of most captures shows another protocol, and most runs evaluate no rules.
     recognise = on_use("pulsarscope.protocols.kafka07.boundary:candidate")
     find_candidate = on_use("pulsarscope.protocols.kafka07.boundary:find_candidate")
     opens = on_use("pulsarscope.protocols.kafka07.boundary:opens")

@@ -1,4 +1,4 @@
-"""Finding codes of Kafka 0.7: frame, payload and session layers. Most are shared with other protocols, with texts of their own."""
+"""Finding codes of Kafka 0.7: frame, payload and session layers. Most are shared with other protocols, but have their own texts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The frames that carried one message of a log: responses that delivered it, and the PRODUCE that brought it to the broker.
+"""The frames that carried one message of a log: responses that delivered it, and the PRODUCE that sent it to the broker.
 
-A PRODUCE has no offset, and is not answered. The broker stores a set as it came, so what stands at the offset has the size, the
-codec and the payload of what was produced; several that have are all shown.
+A PRODUCE has no offset and no answer. The broker stores a set unchanged, so the message at the offset has the size, codec and payload of
+the produced one. If several produced messages match, all are shown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHOWN_PARTITIONS_MAX = 10
 
 
 def _message(name: str) -> _FollowedMessage:
-    """Return the test for TOPIC-PARTITION@OFFSET. Raises UsageError for a name of another form."""
+    """Return the test for TOPIC-PARTITION@OFFSET. Raises UsageError for a malformed name."""
     found = re.fullmatch(r"(.+)-(\d{1,10})@(\d{1,19})", name, re.ASCII | re.DOTALL)
     if found is None:
         raise UsageError(f'"{name}" is not a place in a log: give TOPIC-PARTITION@OFFSET, as in orders-0@1024')
@@ -30,7 +30,7 @@ def _message(name: str) -> _FollowedMessage:
 
 
 class _FollowedMessage:
-    """A message, or those of one compressed entry, which share its offset."""
+    """A message, or the messages of one compressed entry, which share its offset."""
 
     def __init__(self, topic: str, partition: int, offset: int) -> None:
         self._log = topic, partition
@@ -43,7 +43,7 @@ class _FollowedMessage:
         self._behind: int | None = None
 
     def learn(self, row: MessageRow) -> bool:
-        """Learn what was delivered at the offset."""
+        """Learn the message delivered at the offset."""
         if row.direction != DELIVER:
             return False
         log = row.topic, row.partition
@@ -62,7 +62,7 @@ class _FollowedMessage:
         return offset == self._offset
 
     def carries(self, row: MessageRow) -> bool:
-        """Return True for a delivery from the offset, and for what was produced alike before the first of them."""
+        """Return True for a delivery from the offset, and for a PRODUCE of equal content before the first delivery."""
         if (row.topic, row.partition) != self._log:
             return False
         if row.direction == DELIVER:
@@ -71,7 +71,7 @@ class _FollowedMessage:
         return _content(row) in self._contents and (first is None or row.time <= first)
 
     def others(self) -> str:
-        """Return what there is: the offsets beside this one, or the partitions."""
+        """Return what the capture has instead: the neighbouring offsets, or the partitions."""
         near = [f"{offset:,}" for offset in (self._before, self._behind) if offset is not None]
         if near:
             return (

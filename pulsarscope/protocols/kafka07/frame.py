@@ -1,4 +1,4 @@
-"""Decoding of single frames: requests completely, responses only as responses, because they depend on their request."""
+"""Decoding single frames: requests completely, responses only as responses, because they depend on their request."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ def decode(data: bytes, start: int, end: int) -> Decoded:
     note = [("frame-malformed", "it is neither a request nor a response")]
     head = candidate(data, start, end, FRAME_HARD_MAX_BYTES)
     if head is not None and head.proof in PROVEN:
-        # Its head is that of a frame, by which resynchronisation would find it: the framing is not lost.
+        # Resynchronisation would find a frame by this head: the framing is not lost.
         command, fields = (RESPONSE, None) if request is None else (request.command, request.fields)
         return command, fields, None, None, None, None, MALFORMED, note
-    # Nor is it behind an error that there is: a fetch from within a message brings any bytes. The session knows what was asked for.
+    # The framing is not lost after a valid error, either: a fetch from within a message can return any bytes. The session knows the
+    # request.
     if not possible_commands(data, start, end):
         return None, None, None, None, None, None, MALFORMED, note
     return RESPONSE, _error(data, start, end), None, None, None, None, MALFORMED, note
 
 
 def decode_partial(data: bytes, start: int, end: int) -> Decoded:
-    """See `Dissector.decode_partial`. A request has a plausible topic; all else is a response."""
+    """See `Dissector.decode_partial`. A request has a plausible topic; everything else is a response."""
     notes: list[Note] = []
     try:
         request = read_request(data, start, end, notes)
@@ -50,7 +51,7 @@ def decode_partial(data: bytes, start: int, end: int) -> Decoded:
 
 
 def payload_offset(request: ParsedRequest, start: int) -> int | None:
-    """Return the begin of a request's only message set; None for a request with none or several."""
+    """Return the start of a request's only message set; None for a request with no set or several."""
     return request.sets[0].start - start if request.command == PRODUCE and request.sets else None
 
 

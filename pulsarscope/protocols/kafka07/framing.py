@@ -11,7 +11,7 @@ HEADER_BYTES = 4
 ERROR_BYTES = 2
 
 LEAST_FRAME_BYTES = HEADER_BYTES + ERROR_BYTES
-"""Size of a response with nothing behind its error."""
+"""Size of a response with nothing after its error."""
 
 LOOKAHEAD_BYTES = 11
 """Length, type, count, length of the topic and its first letter; or length, error, size of a message and its magic."""

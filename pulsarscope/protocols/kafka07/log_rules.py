@@ -1,4 +1,4 @@
-"""Rules about places in the log of Kafka 0.7: messages that are not stored, and those that are passed over or fetched again."""
+"""Rules about places in the log of Kafka 0.7: messages that are not stored, skipped, or fetched again."""
 
 from __future__ import annotations
 
@@ -75,20 +75,21 @@ THRESHOLDS = (
 )
 
 PLACES_MAX = 1_000
-"""Partitions, and the latest produce requests, of one connection that are remembered."""
+"""Most partitions, and most recent produce requests, remembered for one connection."""
 
 STEADY_FETCHES = 2
-"""Fetches where a connection from before the capture had read to, which show that its responses are those to its requests."""
+"""Number of fetches that continue where a connection from before the capture had read to. They show that its responses match its
+requests."""
 
 STEPS_MAX = 100
-"""Latest fetches of one partition that are emitted."""
+"""Number of latest fetches of one partition that are emitted."""
 
 LOG, LOG_IDLE_NS = "kafka07-log", 600_000_000_000
-"""Name of the key rule, whose keys are brokers, and the time without facts after which one is evaluated."""
+"""Name of the key rule, whose keys are brokers, and the time without facts after which a key is evaluated."""
 
 
 class Produced(NamedTuple):
-    """A produce request, as far as rules need it."""
+    """The parts of a produce request that rules need."""
 
     where: Where
     command: str
@@ -99,38 +100,38 @@ class Produced(NamedTuple):
 
 
 class Progress(msgspec.Struct):
-    """Reading of a partition on a connection."""
+    """The progress of reading a partition on a connection."""
 
     expected: int
-    """Offset after the delivered messages, which alone shows what is skipped."""
+    """Offset after the delivered messages; only it shows skipped messages."""
     begin: int
-    """Offset from which on it has read without a break."""
+    """Offset from which it has read without a break."""
     response: str
     steady: int = 0
-    """Fetches that went on where it had read to: each shows that responses and requests are paired as they belong together."""
+    """Number of fetches that continued where it had read to: each shows that responses and requests are paired correctly."""
     steps: list[tuple[int, int]] = msgspec.field(default_factory=list)
-    """Latest responses: time, and offset behind them."""
+    """Latest responses: time, and the offset after them."""
 
 
 Place = tuple[str | None, int]
 
 
 class LogRule(ConnectionRule):
-    """Rule about the places that one connection reads and writes, and source of the facts on what the log has."""
+    """A rule about the places that one connection reads and writes, and the source of the facts about the log."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._produced: list[Produced] = []
-        """Since the last answer."""
+        """Produce requests since the last answer."""
         self._progress: dict[Place, Progress] = {}
         self._waiting: dict[str, None] = {}
-        """Fetches without a response: after several of them offsets prove nothing."""
+        """Fetches without a response: after several, offsets prove nothing."""
         self._asked: Where | None = None
         """Latest request that is not a produce request."""
         self._suspects: dict[Place, tuple[str, Where, str, dict[str, Any]]] = {}
-        """Findings about fetches, until the broker takes them."""
+        """Findings about fetches, until the broker accepts the fetches."""
         self._reported_codes: set[str] = set()
-        """Codes that were reported: one of each is enough."""
+        """Reported codes: one finding of each is enough."""
 
     def _produce(self, row: FrameRow) -> None:
         fields, command = row.fields or {}, row.command or ""
@@ -179,7 +180,7 @@ class LogRule(ConnectionRule):
         self._suspects[place] = code, where, text, evidence
 
     def _lacks(self, progress: Progress) -> bool:
-        """Return True when requests or responses may be missing: of a connection from before the capture, until it has read steadily."""
+        """Return True if requests or responses may be missing: on a connection from before the capture, until it has read steadily."""
         if not self._context.lost:
             return False
         return progress.steady < STEADY_FETCHES or any(self._context.reported(code) for code in LOSS_CODES - {"midstream-start"})
@@ -216,7 +217,7 @@ class LogRule(ConnectionRule):
                 del progress.steps[: STEPS_MAX // 2]
 
     def _offsets(self, row: FrameRow) -> None:
-        """Expect nothing of a client that asks where to go on."""
+        """Expect no offset from a client that asks where to continue."""
         if row.command == OFFSETS:
             self._asked = where_of(row)
         self._waiting.pop(row.request or "", None)
@@ -226,7 +227,7 @@ class LogRule(ConnectionRule):
             progress.expected = -1
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Emit what was fetched, and what the broker closed on."""
+        """Emit the fetched places, and the requests at which the broker closed."""
         key = self._context.server
         for (topic, partition), progress in self._progress.items():
             seen = {"topic": topic, "partition": partition, "steps": progress.steps}
@@ -239,7 +240,7 @@ class LogRule(ConnectionRule):
         values: dict[str, Any] = {"closed": row.closed, "start": row.start, "at": closed, "late": [each.where.name for each in after][:10]}
         named = before[-1] if before else after[0] if after else None
         if named is not None and self._asked is not None and named.where < self._asked and self._asked.time <= closed:
-            named = None  # the broker closed instead of answering that
+            named = None  # the broker closed instead of answering that request
         if named is not None:
             values |= {
                 "request": named.command,
@@ -265,7 +266,7 @@ class LogRule(ConnectionRule):
 
 
 def _evaluate_log(_server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report what a broker closed on, unless somebody fetched it."""
+    """Report messages at which a broker closed, unless they were fetched later."""
     closings = [fact for fact in facts if fact.what == "closed"]
     fetched = [fact.values for fact in facts if fact.what == "fetched"]
     soon = thresholds.ns("produce-lost-seconds")
@@ -297,14 +298,14 @@ def _evaluate_log(_server: str, facts: Sequence[Fact], report: ReportFinding, th
 
 
 def _ended_together(one: Fact, other: Fact, soon: int) -> bool:
-    """Return True when a broker closed two connections at about the same time that were open at once."""
+    """Return True if a broker closed two connections, which were open at the same time, at about the same time."""
     first, second = one.values, other.values
     is_other = one.where.connection != other.where.connection and abs(first["at"] - second["at"]) <= soon
     return is_other and max(first["start"], second["start"]) < min(first["at"], second["at"])
 
 
 def _is_stored(closing: dict[str, Any], fetched: Sequence[dict[str, Any]]) -> bool:
-    """Return True when fetches brought as much as was produced from the end of the log before."""
+    """Return True if fetches from the previous end of the log returned as many bytes as were produced."""
     sizes: dict[Place, int] = {}
     for topic, partition, size in closing["parts"]:
         sizes[topic, partition] = sizes.get((topic, partition), 0) + size

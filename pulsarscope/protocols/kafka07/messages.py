@@ -1,7 +1,7 @@
-"""Message sets: entries in a row, each a message with its CRC32; a compressed message holds a message set.
+"""Message sets: consecutive entries, each a message with its CRC32. A compressed message contains a message set.
 
-Entries do not carry their offset in the log: an entry's offset and size give that of the next one. All messages of a compressed entry have
-the offset of the entry, which is where a client goes on that has not seen the last of them (ByteBufferMessageSet.makeNext of 0.7).
+Entries do not carry their offset in the log: the offset and size of an entry give the offset of the next one. All messages of a compressed
+entry have the offset of the entry. A client that has not seen the last of them continues there (ByteBufferMessageSet.makeNext of 0.7).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ GZIP_WBITS = 16 + zlib.MAX_WBITS
 
 
 class Decompressed(NamedTuple):
-    """Result of a decompression."""
+    """The result of a decompression."""
 
     data: bytes | None
-    """Decompressed bytes, None when that failed."""
+    """Decompressed bytes; None if that failed."""
     note: tuple[str, str] | None = None
     """Finding code and text of the failure."""
 
@@ -46,7 +46,7 @@ def decompress(codec: str, data: bytes, bound: int) -> Decompressed:
 
 
 def _gunzip(data: bytes, bound: int) -> bytes | None:
-    """Return the content of the one gzip member that Kafka writes; None when it is larger than the bound."""
+    """Return the content of the single gzip member that Kafka writes; None if it is larger than the bound."""
     inflater = zlib.decompressobj(GZIP_WBITS)
     output = inflater.decompress(data, bound + 1)
     if len(output) > bound:
@@ -82,17 +82,17 @@ CRC_BYTES = 4
 LEAST_MESSAGE_BYTES = CRC_AT[MAGIC_0] + CRC_BYTES
 
 LARGEST_MESSAGE_BYTES = 104_857_600
-"""Most bytes of a request that a broker reads, by default (max.socket.request.bytes): no log holds a larger message."""
+"""Most bytes of a request that a broker reads by default (max.socket.request.bytes): no log has a larger message."""
 
 DECOMPRESSED_FACTOR_MAX = 32
-"""Bytes that all sets of a frame may decompress to, per byte of the frame, above the bound of one entry: text shrinks to a tenth."""
+"""Bytes per byte of the frame to which all its sets may decompress, in addition to the bound of one entry: text shrinks to a tenth."""
 
 INFLATED_FACTOR_MAX = 1_032
-"""Most bytes that one byte can decompress to (zlib's technical details); Snappy yields fewer."""
+"""Most bytes to which one byte can decompress (zlib's technical details); Snappy yields fewer."""
 
 
 class Message(NamedTuple):
-    """Application message with its place in a set."""
+    """An application message with its place in a set."""
 
     entry: int
     """Position of its outermost entry in the set."""
@@ -100,24 +100,24 @@ class Message(NamedTuple):
     """End of that entry in the set."""
     magic: int
     codecs: tuple[str, ...]
-    """Codecs of the entries that it stands in, from the outermost one to its own set's; its own when it stands in none."""
+    """Codecs of the entries around it, from the outermost one to that of its own set; its own codec if there are none."""
     payload: bytes | None
-    """Payload, None when it could not be read."""
+    """Payload; None if it could not be read."""
     batch_index: int | None = None
     """Index in a compressed entry, from 0."""
     batch_size: int | None = None
-    """Messages in that entry."""
+    """Number of messages in that entry."""
 
 
 class MessageTotals:
-    """Counts, checksums and findings of all message sets of one frame."""
+    """The counts, checksums and findings of all message sets of one frame."""
 
     def __init__(self, frame_bytes: int, *, stored: bool) -> None:
-        """Begin; `stored`: the sets come from a log, which has no messages that a broker refuses."""
+        """Start; `stored`: the sets come from a log, which has no messages that a broker refuses."""
         self.stored = stored
         self.messages = 0
         self.cut = 0
-        """Bytes of last entries whose end is not in their set."""
+        """Bytes of last entries that extend beyond their set."""
         self.notes: dict[str, tuple[int, str]] = {}
         """Count and first text by finding code."""
         self._budget = DECOMPRESSED_MAX_BYTES + DECOMPRESSED_FACTOR_MAX * frame_bytes
@@ -148,7 +148,7 @@ class MessageTotals:
 
     @property
     def checksum(self) -> Checksum | None:
-        """Checksum of the first bad message, of the only message, or "good" for all of them."""
+        """Return the checksum of the first bad message, of the only message, or "good" for all messages."""
         if self._bad is not None or self._first is None or self._checked == 1:
             return self._bad or self._first
         return Checksum("good")
@@ -161,26 +161,26 @@ class MessageTotals:
             self.note(*result.note)
         if result.data is not None:
             self._budget -= len(result.data)
-        elif depth > 1:  # a failure costs, too: a few bytes on the wire can hold millions of such messages
+        elif depth > 1:  # a failure also has a cost: a few bytes on the wire can hold millions of such messages
             self._budget -= min(bound, INFLATED_FACTOR_MAX * len(data))
         return result.data
 
 
 class _Entry(NamedTuple):
-    """Entry of a message set."""
+    """An entry of a message set."""
 
     start: int
     end: int
     magic: int
     codec: str | None
-    """Name of the codec, None for an unknown one."""
+    """Name of the codec; None for an unknown one."""
     payload: bytes
     ok: bool
-    """True when it has a payload, and its magic is known."""
+    """True if it has a payload and its magic is known."""
 
 
 def read_set(data: bytes, start: int, end: int, totals: MessageTotals) -> Iterator[Message]:
-    """Yield the messages of the set data[start:end], those in compressed ones too. A last entry without its end is not a message."""
+    """Yield the messages of the set data[start:end], including those in compressed ones. A last entry without its end is not a message."""
     for entry in _entries(data, start, end, totals, ""):
         position = entry.start - start
         stop = entry.end - start
@@ -200,7 +200,7 @@ def read_set(data: bytes, start: int, end: int, totals: MessageTotals) -> Iterat
 
 
 _Payload = tuple[tuple[str, ...], bytes | None]
-"""Codecs of the entries around a message, from the outermost one, and its payload, None when it cannot be read."""
+"""Codecs of the entries around a message, from the outermost one, and its payload (None if it cannot be read)."""
 
 
 def _payloads_in(entry: _Entry, totals: MessageTotals, codecs: tuple[str, ...], place: str) -> list[_Payload]:
@@ -253,7 +253,7 @@ def _entries(data: bytes, start: int, end: int, totals: MessageTotals, inside: s
 
 
 def _head_problem(data: bytes, position: int, end: int, size: int) -> str | None:
-    """Return the reason for which no message begins here, though its size could be one, from as much of its head as is there."""
+    """Return the reason why no message begins here although the size would be plausible, judged by the available part of its head."""
     if size > LARGEST_MESSAGE_BYTES:
         return f"announce a message of {size:,} bytes, more than a broker takes"
     head = data[position + SIZE_BYTES : min(position + SIZE_BYTES + CRC_AT[MAGIC_1], end)]

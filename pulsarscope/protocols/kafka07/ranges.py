@@ -1,4 +1,4 @@
-"""Named byte ranges of one frame, for the hex view. Responses carry no type: they are named by the kind that fits their bytes."""
+"""Named byte ranges of one frame, for the hex view. Responses have no type, so they are named by the kind that fits their bytes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Range = tuple[int, int, str, int]
 """(start, end, name, depth) in bytes from the start of the frame."""
 
 RANGES_MAX = 65_536
-"""Ranges named in one frame, of which one with tiny messages has millions."""
+"""Most ranges named in one frame: a frame of tiny messages has millions."""
 
 
 class _RangeList:
-    """Named ranges in a row, as far as the bytes go."""
+    """Consecutive named ranges, up to the end of the bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -32,7 +32,7 @@ class _RangeList:
         self.out: list[Range] = []
 
     def more(self, end: int) -> bool:
-        """Return True when there are bytes before `end` to name."""
+        """Return True if there are more bytes before `end` to name."""
         return self.position < min(end, len(self.data)) and len(self.out) < RANGES_MAX
 
     def name(self, size: int, name: str, depth: int = 0) -> int:
@@ -44,7 +44,7 @@ class _RangeList:
         return int.from_bytes(self.data[start : min(end, start + 8)], "big", signed=True)
 
     def enclose(self, size: int, name: str, depth: int) -> int:
-        """Name the next `size` bytes without moving on, for inner ranges, and return their end."""
+        """Name the next `size` bytes without advancing, for inner ranges, and return their end."""
         end = min(self.position + max(size, 0), len(self.data))
         if self.position < end:
             self.out.append((self.position, end, name, depth))

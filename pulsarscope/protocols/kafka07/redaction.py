@@ -1,4 +1,4 @@
-"""Frames without what must not be shared: topics are masked, messages blank. No byte moves, and each CRC32 is right again."""
+"""Frames without the parts that must not be shared: topics are masked, messages blank. No byte moves, and each CRC32 is computed again."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ from pulsarscope.protocols.kafka07.messages import (
 from pulsarscope.protocols.kafka07.responses import shape
 
 UNREADABLE = b"\xff"
-"""Bytes that begin neither a message nor anything else."""
+"""A byte that begins neither a message nor anything else."""
 
 _EMPTY_BLOCK = b"\0\0\0\1\0"
-"""Block of Snappy without content, behind its size."""
+"""A Snappy block without content, after its size."""
 
 _NO_SIZE, _NO_MAGIC = b"\x7f\xff\xff\xff", b"\xff"
-"""Size and magic of no message, in the place of others that are none: those bytes are from within one."""
+"""Invalid size and magic, to replace other invalid ones: those are bytes from within a message."""
 
 
 FITTED_FACTOR = 400
-"""Bytes that are compressed and decompressed per byte of a frame, above `FITTED_MAX_BYTES`: content ten times as large, forty times."""
+"""Bytes that are compressed and decompressed per byte of a frame, in addition to `FITTED_MAX_BYTES`: tenfold content, forty times."""
 
 
 class Kafka07Redaction:
-    """Redaction of frames under a key."""
+    """The redaction of frames under a key."""
 
     def __init__(self, names: MaskedNames) -> None:
         self._names = names
@@ -104,7 +104,7 @@ class Kafka07Redaction:
         return bytes(writer.out), self._kept
 
     def _set(self, data: bytes, depth: int = 0, distinct: int = DISTINCT_BYTES[0]) -> bytes:
-        """Return a message set, redacted, with at most so many bytes by which sets in it differ; what is no message any more is blank."""
+        """Return a redacted message set, with at most `distinct` bytes by which inner sets differ. Bytes after its messages are blank."""
         out = bytearray(len(data))
         for start, stop, crc_at in _messages(data):
             head = crc_at + CRC_BYTES if crc_at else SIZE_BYTES + 1
@@ -127,7 +127,7 @@ class Kafka07Redaction:
         return bytes(out)
 
     def _payload(self, codec: str, payload: bytes, depth: int, most: int) -> bytes | None:
-        """Return a payload of the same size that holds as many blank messages of the same sizes; None when that is not possible."""
+        """Return a payload of the same size with as many blank messages of the same sizes; None if that is not possible."""
         if codec not in ("GZIP", "SNAPPY"):
             return filler(self._names, payload)
         if self._budget.left <= 0:
@@ -135,7 +135,7 @@ class Kafka07Redaction:
         opened = decompress(codec, payload, DECOMPRESSED_MAX_BYTES).data if depth < MESSAGE_SETS_DEPTH_MAX else None
         self._budget.spend(len(payload if opened is None else opened))
         if opened is None:
-            return filler(self._names, payload)  # which cannot be read either
+            return filler(self._names, payload)  # it cannot be read either
         if any(True for _ in islice(_messages(opened), BATCH_MESSAGES_MAX, None)):
             return None
         bad = {start for start, end in _blank_areas(opened) if crc32(opened[start:end]) != _number(opened[start - CRC_BYTES : start])}
@@ -151,7 +151,7 @@ class Kafka07Redaction:
 
 
 class _Writer:
-    """Redacted bytes of a frame, as far as it goes."""
+    """The redacted bytes of a frame, up to the end of the available bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -166,23 +166,23 @@ class _Writer:
         return len(self.out) >= len(self._data)
 
     def take(self, size: int) -> bytes:
-        """Return the next bytes, for which `put` puts others."""
+        """Return the next bytes, which `put` replaces."""
         return self._data[self.position : self.position + max(size, 0)]
 
     def put(self, value: bytes) -> None:
         self.out += value
 
     def copy(self, size: int) -> int:
-        """Put the next bytes as they are, and return them as a number."""
+        """Copy the next bytes, and return them as a number."""
         value = self.take(size)
         self.put(value)
         return int.from_bytes(value[:8], "big", signed=True)
 
 
 def _messages(data: bytes | bytearray) -> Iterator[tuple[int, int, int | None]]:
-    """Yield start and end of each message of a set, and where in it its CRC32 is, None for a message without one.
+    """Yield start and end of each message of a set, and the offset of its CRC32 in it (None if it has none).
 
-    The last one may go beyond the set.
+    The last message may extend beyond the set.
     """
     start = 0
     while start + SIZE_BYTES < len(data):
@@ -198,7 +198,7 @@ def _messages(data: bytes | bytearray) -> Iterator[tuple[int, int, int | None]]:
 
 
 def _odd_head(data: bytes) -> tuple[int, bytes]:
-    """Return where the messages of a set end, and what stands there for the head of none."""
+    """Return where the messages of a set end, and the replacement for an invalid head there."""
     behind = 0
     for _, behind, _ in _messages(data):  # noqa: B007 - the end of the last
         pass
@@ -213,7 +213,7 @@ def _odd_head(data: bytes) -> tuple[int, bytes]:
 
 
 def _blank_areas(content: bytes | bytearray) -> list[Area]:
-    """Return the places of payloads in a set that are not compressed."""
+    """Return the places of uncompressed payloads in a set."""
     areas = []
     for start, stop, crc_at in _messages(content):
         if crc_at is None or stop > len(content):
@@ -224,7 +224,7 @@ def _blank_areas(content: bytes | bytearray) -> list[Area]:
 
 
 def _with_checksums(content: bytes, bad: Collection[int]) -> bytes:
-    """Return a set with the CRC32 of each payload that is not compressed, a wrong one where one begins that is `bad`."""
+    """Return a set with the CRC32 of each uncompressed payload; it is wrong for payloads whose start is in `bad`."""
     out = bytearray(content)
     for start, end in _blank_areas(content):
         out[start - CRC_BYTES : start] = (crc32(content[start:end]) ^ (start in bad)).to_bytes(CRC_BYTES, "big")
@@ -240,7 +240,7 @@ def _number(value: bytes) -> int:
 
 
 def _compressors(codec: str, payload: bytes) -> list[Compress]:
-    """Return the ways to compress as a payload is."""
+    """Return the ways to compress like a given payload."""
     if codec == "GZIP":
         return deflations(GZIP_WBITS)
     if payload.startswith(XERIAL_MAGIC):
@@ -249,7 +249,7 @@ def _compressors(codec: str, payload: bytes) -> list[Compress]:
 
 
 def _longer_xerial(stream: bytes, lacks: int, content: bytes) -> bytes | None:
-    """Add blocks of nothing, and make one of the others longer by what is left."""
+    """Add empty blocks, and make one of the others longer by the remaining bytes."""
     count, rest = divmod(lacks, len(_EMPTY_BLOCK))
     behind = stream + _EMPTY_BLOCK * count
     position = BLOCKS_AT

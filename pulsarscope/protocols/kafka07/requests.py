@@ -11,27 +11,27 @@ from pulsarscope.protocols.kafka07.cursor import Cursor, ParseError, ShortError
 from pulsarscope.protocols.kafka07.framing import HEADER_BYTES
 
 LARGE_BYTES = 1_000_000
-"""Brokers store no larger message by default."""
+"""Largest message that brokers store by default."""
 
 LARGEST_MESSAGE = "largest_message"
-"""Name in FrameRow.extra of the size of a produced message, where one may be larger than that."""
+"""Name in FrameRow.extra of the size of the largest produced message, if one may exceed that."""
 
 
 class MessageSet(NamedTuple):
-    """Place of a message set in a frame, and its place in a log."""
+    """The place of a message set in a frame, and in a log."""
 
     start: int
     end: int
     topic: str | None
     partition: int | None
     offset: int | None = None
-    """Offset of its first byte in the log; None when it is unknown."""
+    """Offset of its first byte in the log; None if unknown."""
     max_size: int | None = None
     """Bytes requested, for a fetched set."""
 
 
 class ParsedRequest(NamedTuple):
-    """Request as far as it could be read."""
+    """A request, as far as it could be read."""
 
     command: str
     fields: dict[str, Any]
@@ -44,7 +44,7 @@ class ParsedRequest(NamedTuple):
 
 
 def read_request(data: bytes, start: int, end: int, notes: list[Note]) -> ParsedRequest | None:
-    """Return the request in data[start:end], None for an unknown type; `notes` takes findings. Raises ParseError for a negative length."""
+    """Return the request in data[start:end] (None for an unknown type); `notes` takes findings. Raises ParseError for a negative length."""
     cursor = Cursor(data, start + HEADER_BYTES, end)
     fields: dict[str, Any] = {}
     sets: list[MessageSet] = []
@@ -110,13 +110,13 @@ def parts_of(command: str, fields: dict[str, Any]) -> Sequence[dict[str, Any]]:
 
 
 def only_topic(parts: Sequence[dict[str, Any]]) -> str | None:
-    """Return the topic that all parts share; None when they have several."""
+    """Return the topic that all parts share; None if there are several."""
     topics = {part.get("topic") for part in parts}
     return topics.pop() if len(topics) == 1 else None
 
 
 def largest_message(data: bytes, sets: Sequence[MessageSet]) -> int:
-    """Return the size of the largest message of produced sets as brokers see it, which open no compressed one: that of its payload."""
+    """Return the payload size of the largest message of produced sets, as seen by brokers, which do not open compressed messages."""
     largest = 0
     for place in sets:
         start = place.start

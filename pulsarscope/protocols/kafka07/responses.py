@@ -1,4 +1,4 @@
-"""Readers of the three responses. None carries a type: the request decides which one it is; the bytes only show which ones it can be."""
+"""Readers of the three responses. They have no type: the request decides which one it is, and the bytes only show which ones it can be."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OFFSET_BYTES = 8
 
 
 class ParsedResponse(NamedTuple):
-    """Response as far as it could be read."""
+    """A response, as far as it could be read."""
 
     command: str
     fields: dict[str, Any]
@@ -41,7 +41,7 @@ class ParsedResponse(NamedTuple):
 def read_response(
     command: str, data: bytes, start: int, end: int, requested: Sequence[dict[str, Any]], notes: list[Note]
 ) -> ParsedResponse:
-    """Read data[start:end] as a kind of response to `requested`, empty when that is unknown; `notes` takes findings. Raises ParseError."""
+    """Read data[start:end] as a kind of response to `requested` (empty if unknown); `notes` takes findings. Raises ParseError."""
     cursor = Cursor(data, start + HEADER_BYTES, end)
     fields: dict[str, Any] = {}
     sets: list[MessageSet] = []
@@ -78,7 +78,7 @@ def _set(start: int, end: int, part: dict[str, Any]) -> MessageSet:
 def _read_parts(
     cursor: Cursor, fields: dict[str, Any], sets: list[MessageSet], requested: Sequence[dict[str, Any]], notes: list[Note]
 ) -> None:
-    """Read a FETCH response for each part of the request, in its order."""
+    """Read a FETCH response for each part of the request, in order."""
     fields["parts"] = parts = []
     while cursor.position < cursor.end:
         part: dict[str, Any] = {}
@@ -105,7 +105,7 @@ def _read_offsets(cursor: Cursor, fields: dict[str, Any]) -> None:
 
 
 def errors_of(fields: dict[str, Any]) -> Sequence[str]:
-    """Return the errors in a response, without those that stand for success."""
+    """Return the errors in a response, without codes that mean success."""
     errors = [fields.get("error"), *(part.get("error") for part in fields.get("parts", ()))]
     return [error for error in errors if error is not None and error != NO_ERROR]
 
@@ -114,15 +114,16 @@ def errors_of(fields: dict[str, Any]) -> Sequence[str]:
 
 
 def shape(data: bytes, start: int, end: int) -> str | None:
-    """Return the kind of response that the frame data[start:end] is, RESPONSE when it can be several; None when it is not a response."""
+    """Return the kind of response in the frame data[start:end]: RESPONSE if several are possible, None if it is not a response."""
     possible = _fitting(data, start, end)
     return possible[0] if len(possible) == 1 else RESPONSE if possible else None
 
 
 def possible_commands(data: bytes, start: int, end: int) -> dict[str, int]:
-    """Return the kinds of response that the complete frame data[start:end] can be, and how many message sets it has as each.
+    """Return the kinds of response that the complete frame data[start:end] can be, each with its number of message sets.
 
-    When it is none with whole message sets, it is one with damaged sets: a fetch from within a message brings them in whole frames.
+    If no kind with complete message sets fits, kinds with damaged sets count: a fetch from within a message returns those in complete
+    frames.
     """
     possible = _fitting(data, start, end)
     if not possible:
@@ -131,7 +132,7 @@ def possible_commands(data: bytes, start: int, end: int) -> dict[str, int]:
 
 
 def _fitting(data: bytes, start: int, end: int) -> Sequence[str]:
-    """Return the kinds of response with whole message sets that a frame can be: those that a checksum proves, if there are."""
+    """Return the kinds of response with complete message sets that a frame can be; if a checksum proves some, only those."""
     possible = [command for command in RESPONSES if command != RESPONSE and fits(command, data, start, end)]
     if len(possible) > 1:
         possible = [command for command in possible if _is_proven(command, data, start, end)] or possible
@@ -139,7 +140,7 @@ def _fitting(data: bytes, start: int, end: int) -> Sequence[str]:
 
 
 def _is_framed_as(command: str, data: bytes, start: int, end: int) -> bool:
-    """Return True when all of the complete frame data[start:end] but its message sets can be this response."""
+    """Return True if the complete frame data[start:end], apart from its message sets, can be this response."""
     notes: list[Note] = []
     try:
         response = read_response(command, data, start, end, (), notes)
@@ -152,7 +153,7 @@ def _is_framed_as(command: str, data: bytes, start: int, end: int) -> bool:
 
 
 def fits(command: str, data: bytes, start: int, end: int) -> bool:
-    """Return True when the complete frame data[start:end] can be this response."""
+    """Return True if the complete frame data[start:end] can be this response."""
     if (command == OFFSETS_RESPONSE and not _is_sized_as_offsets(data, start, end)) or not _is_framed_as(command, data, start, end):
         return False
     response = read_response(command, data, start, end, (), [])
@@ -160,7 +161,7 @@ def fits(command: str, data: bytes, start: int, end: int) -> bool:
         start, end = response.sets[0][:2]
         return _begins_set(data, start, end)
     if response.fields["error"] != NO_ERROR:
-        return False  # only a FETCH fails as a whole
+        return False  # only a FETCH can fail as a whole
     if command == MULTIFETCH_RESPONSE:
         return all(_begins_set(data, message_set.start, message_set.end) for message_set in response.sets)
     offsets = response.fields["offsets"]
@@ -168,7 +169,7 @@ def fits(command: str, data: bytes, start: int, end: int) -> bool:
 
 
 def _is_proven(command: str, data: bytes, start: int, end: int) -> bool:
-    """Return True when the first message of this response has the right CRC32."""
+    """Return True if the first message of this response has the correct CRC32."""
     totals = MessageTotals(end - start, stored=True)
     for message_set in read_response(command, data, start, end, (), []).sets:
         if any(True for _ in islice(read_set(data, message_set.start, message_set.end, totals), 1)):
@@ -177,14 +178,14 @@ def _is_proven(command: str, data: bytes, start: int, end: int) -> bool:
 
 
 def _is_sized_as_offsets(data: bytes, start: int, end: int) -> bool:
-    """Return True when the frame has the length for its count: a check that spares reading a large set as offsets."""
+    """Return True if the length of the frame matches its count. This check avoids reading a large set as offsets."""
     position = start + HEADER_BYTES + ERROR_BYTES
     size = end - position - COUNT_BYTES
     return size >= 0 and size == OFFSET_BYTES * int.from_bytes(data[position : position + COUNT_BYTES], "big")
 
 
 def _begins_set(data: bytes, start: int, end: int) -> bool:
-    """Return True when data[start:end] may be a message set or the begin of one: nothing, or the head of an entry as far as it goes."""
+    """Return True if data[start:end] may begin a message set: it is empty, or has the head of an entry as far as available."""
     if end - start <= SIZE_BYTES:
         return True
     size = int.from_bytes(data[start : start + SIZE_BYTES], "big", signed=True)

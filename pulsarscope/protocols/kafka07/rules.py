@@ -85,22 +85,22 @@ RETRY_IDLE_NS = 600_000_000_000
 """Time without facts after which a request is forgotten."""
 
 REQUESTS_MAX = 1_000
-"""Unanswered requests, and partitions with a stuck consumer, kept for one connection."""
+"""Most unanswered requests, and most partitions with a stuck consumer, kept for one connection."""
 
 RETRIES = "kafka07-retries"
 
 
 class ExchangeRule(ConnectionRule):
-    """Rule about refused, unanswered and late requests of one connection."""
+    """A rule about refused, unanswered and late requests of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._unanswered: list[tuple[Where, str]] = []
-        """Place and title of requests."""
+        """Places and titles of requests."""
         self._answered = (-1, 0, 0)
-        """File, packet and number of the latest request with an answer, or of an answer whose request is unknown."""
+        """File, packet and number of the latest answered request, or of an answer whose request is unknown."""
         self._unrequested: tuple[int, Where] | None = None
-        """Number of responses, and the first one."""
+        """Number of unrequested responses, and the first one."""
 
     def _exchange(self, row: ExchangeRow) -> None:
         where = where_of(row)
@@ -130,7 +130,7 @@ class ExchangeRule(ConnectionRule):
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", {"frames": [first.name], "count": count})
         limit = "request-unanswered-open-seconds" if row.closed == "open" else "request-unanswered-seconds"
         gap_note = "; the capture lacks bytes" if self._context.lost else ""
-        # Answers have no number: behind a lost one, or one that cannot be read, the last request seems to have none. They come in order.
+        # Answers come in order and have no number: after a lost or unreadable one, the last request seems to have none.
         lost = row.server_missing or (row.server_skipped and self._answered[0] < 0)
         for where, title in () if lost else self._unanswered:
             if where[1:4] < self._answered:
@@ -148,12 +148,12 @@ class ExchangeRule(ConnectionRule):
 
 
 class RetryRule(ConnectionRule):
-    """Source of the facts on requests of one connection that may be sent again on the next."""
+    """The source of the facts about requests of one connection that may be sent again on the next."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._last: tuple[Where, str] | None = None
-        """Latest request, until it is answered, and the key of the facts about its retry."""
+        """Latest request until it is answered, and the key of the facts about its retry."""
         self._has_request = False
 
     def _request(self, row: FrameRow) -> None:
@@ -179,12 +179,12 @@ class RetryRule(ConnectionRule):
 
 
 class FetchRule(ConnectionRule):
-    """Rule about fetches on one connection that bring only a piece of the next message."""
+    """A rule about fetches on one connection that return only a piece of the next message."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._stuck: set[tuple[Any, Any]] = set()
-        """Topics and partitions."""
+        """Topics and partitions with a reported finding."""
 
     def _response(self, row: FrameRow) -> None:
         fields, extra = row.fields or {}, row.extra or {}
@@ -205,7 +205,7 @@ class FetchRule(ConnectionRule):
 
 
 def _evaluate_retries(_key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report an unanswered request that is the first one of a new connection again."""
+    """Report an unanswered request that is repeated as the first one of a new connection."""
     unanswered: Fact | None = None
     for fact in facts:
         if fact.what == "unanswered":
@@ -221,7 +221,7 @@ def _evaluate_retries(_key: str, facts: Sequence[Fact], report: ReportFinding, t
 
 
 _NEED_BOTH = frozenset({"request-unanswered", "response-unrequested"})
-"""Findings about what the other side did not say."""
+"""Findings about missing frames of the other side."""
 
 RULES = Rules(
     join_codes((CODES, log_rules.CODES)),

@@ -1,8 +1,8 @@
-"""A Kafka 0.7 connection: a response answers the oldest waiting request, which alone shows its kind.
+"""A Kafka 0.7 connection: a response answers the oldest waiting request, and only that request shows its kind.
 
-The broker reads no request of a connection before the one before it is answered, so answers come in the order of the requests. Where the
-capture lacks bytes that order is of no use by itself: then a response can only answer the newest request before it, and that only of a
-client that waits for each answer, as those of 0.7 do; of any other no response is given a request any more.
+The broker does not read a request of a connection before it has answered the previous one, so answers come in the order of requests. If the
+capture lacks bytes, the order alone is not enough. Then a response can only answer the newest request before it, and only if the client
+waits for each answer, as clients of 0.7 do. For any other client, responses are no longer paired.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pulsarscope.protocols.kafka07.requests import LARGE_BYTES, LARGEST_MESSAGE,
 from pulsarscope.protocols.kafka07.responses import ParsedResponse, errors_of, possible_commands, read_response, shape
 
 _QUEUE = "requests"
-"""The one key under which requests wait: only their order distinguishes them."""
+"""The only key under which requests wait: only their order distinguishes them."""
 
 TOO_LONG = "its contents are longer than the frame"
 
 LOCATING = frozenset({"partition", "offset"})
-"""Fields of a request that say where in a topic it reads or writes."""
+"""Fields of a request that give its place in a topic."""
 
 
 _Place = tuple[int, int]
@@ -38,29 +38,29 @@ _Place = tuple[int, int]
 
 
 class _WaitingRequest(NamedTuple):
-    """A request that waits, with the properties that the pairing does not keep."""
+    """A waiting request, with the properties that the pairing does not keep."""
 
     command: str
     parts: Sequence[dict[str, Any]]
     place: _Place
 
     def takes(self, possible: Mapping[str, int]) -> bool:
-        """Return True when a response that can be these commands, with so many message sets, can answer it."""
+        """Return True if a response that can be these commands, with these numbers of message sets, can answer it."""
         command = ANSWERED_BY[self.command]
         return possible.get(command) == (0 if command == OFFSETS_RESPONSE else len(self.parts))
 
 
 class _Preceding(NamedTuple):
-    """The bytes of the server behind one response and before the next."""
+    """The bytes of the server between two responses."""
 
     skipped: _Place = (-1, 0)
-    """The last bytes that no frame was found in: what was asked before them is answered."""
+    """Place of the last bytes without a frame: requests before them are answered."""
     hole: bool = False
-    """Responses may be missing behind them."""
+    """True if responses may be missing after them."""
 
 
 class _UnmatchedResponse(NamedTuple):
-    """A response without a request, and the commands that it can be."""
+    """A response without a request, and its possible commands."""
 
     response: Response
     place: _Place
@@ -69,33 +69,33 @@ class _UnmatchedResponse(NamedTuple):
 
 
 class Kafka07Session(Session):
-    """The knowledge about one connection of Kafka 0.7."""
+    """The state of one Kafka 0.7 connection."""
 
     def __init__(self, context: SessionContext) -> None:
         self._wants_exchanges = "exchange" in context.settings.kinds
         self._pairing = context.pairing
         self._deliveries = Deliveries(wanted="message" in context.settings.kinds)
         self._waiting: deque[_WaitingRequest] = deque()
-        """Requests as they wait in the pairing."""
+        """Requests that wait in the pairing."""
         self._unmatched: deque[_UnmatchedResponse] = deque()
-        """Responses readable before any request that they could answer: requests may be held up, or captured later."""
+        """Responses that became readable before any request that they could answer: requests may be delayed, or captured later."""
         self._lost = not context.from_start
-        """Bytes are missing, or were said before the capture."""
+        """True if bytes are missing or precede the capture."""
         self._pipelined = False
-        """The client does not wait for answers."""
+        """True if the client does not wait for answers."""
         self._next: dict[str, int] = {}
-        """Offset of the next frame of a direction, if nothing is missing."""
+        """Offset of the next frame by direction, if nothing is missing."""
         self._preceding = _Preceding()
-        """Requests before the next response."""
+        """Bytes before the next response."""
         self._answered_to: _Place = (-1, 0)
-        """True when all before is answered, or its answer is lost."""
+        """Place before which all requests are answered, or their answers are lost."""
         self._cut = False
-        """The response that is missing is the last one, whose head was there."""
+        """True if the last response was cut: it is then the missing one."""
 
     def observe(self, frames: SessionFrames, events: list[Event]) -> None:
         """See the contract. Only the sender of a frame shows its kind, so its form is checked here."""
         for frame in frames:
-            if frame.status == MALFORMED:  # whoever sends it
+            if frame.status == MALFORMED:  # regardless of its sender
                 frame.status = OK
             notes = [note for note in frames.notes if frame.status == SKIPPED or note[0] in SPLITTER_CODES - {"frame-malformed"}]
             frames.notes = ()
@@ -120,10 +120,10 @@ class Kafka07Session(Session):
         self._waiting.clear()
 
     def describe(self, row: ConnectionRow) -> None:
-        """Nobody introduces themselves."""
+        """Do nothing: neither side describes itself."""
 
     def _follow(self, frame: FrameRow) -> None:
-        """Notice when a stream does not go on where it ended."""
+        """Notice when a stream does not continue where it ended."""
         direction, offset, size = frame.direction, frame.offset, frame.size
         broken = offset != self._next.get(direction, 0) or frame.status == SKIPPED
         self._lost = self._lost or broken or frame.status == TRUNCATED
@@ -227,10 +227,10 @@ class Kafka07Session(Session):
     def _newest(
         self, place: _Place, preceding: _Preceding, possible: Mapping[str, int] | None, out: list[Event]
     ) -> tuple[_WaitingRequest | None, Request | None]:
-        """Return the newest request before a response; give up all others, which were answered before the client asked again.
+        """Return the newest request before a response; give up all others, which were answered before the client sent the next.
 
-        With a hole before the response, and no older request that the hole has answered, it has answered the newest one, too, and the
-        response a request that is lost. Without one, a client that has asked again does not wait.
+        If there is a hole before the response, and no older request that the hole answered, the hole answered the newest request, and the
+        response answers a lost one. Without a hole, a client with several open requests does not wait.
         """
         self._answered_to = max(self._answered_to, preceding.skipped)
         earlier = sum(1 for _ in takewhile(lambda waiting: waiting.place < place, self._waiting))
@@ -247,24 +247,24 @@ class Kafka07Session(Session):
         return self._waiting.popleft(), self._pairing.answer(_QUEUE)
 
     def _settle(self, out: list[Event], place: _Place | None = None) -> None:
-        """Pair the responses before `place` (None: all): where bytes are lost, requests may become readable behind their responses."""
+        """Pair the responses before `place` (None: all): where bytes are lost, requests may become readable after their responses."""
         while self._unmatched and (place is None or self._unmatched[0].place < place):
             unmatched = self._unmatched.popleft()
             waiting, request = self._newest(unmatched.place, unmatched.preceding, unmatched.possible, out)
             if waiting is not None:
                 unmatched.response.command = ANSWERED_BY[waiting.command]
             self._exchange(request, unmatched.response, out)
-            if not self._waiting or self._waiting[0].place >= unmatched.place:  # else the waiting one is not answered
+            if not self._waiting or self._waiting[0].place >= unmatched.place:  # otherwise, the waiting request is not answered
                 self._answered_to = unmatched.place
 
     @staticmethod
     def _command_by_shape(frame: FrameRow, data: bytes) -> str:
-        """Return the command of a response without a request, if it can be only one."""
+        """Return the command of a response without a request, if only one is possible."""
         command = None if frame.status == TRUNCATED else shape(data, 0, len(data))
         return command or RESPONSE
 
     def _take_unmatched(self, frame: FrameRow, command: str, out: list[Event]) -> Response | None:
-        """Take the response readable before this request: it stands behind it, or the capture has the two in the wrong order."""
+        """Remove and return the response that became readable before this request, if the request was delayed or captured late."""
         while self._unmatched:
             response, _, possible, _ = self._unmatched.popleft()
             if command in possible and is_near(frame, response):
@@ -285,7 +285,7 @@ def _exchange_of(request: Request | None, response: Response | None) -> Exchange
 
 
 def _forget(frame: FrameRow) -> None:
-    """Clear what was decoded without knowing the direction."""
+    """Clear the columns that were decoded without knowing the direction."""
     frame.command = frame.fields = frame.payload_size = None
 
 
@@ -295,7 +295,7 @@ def _malformed(frame: FrameRow, notes: list[Note], problem: str) -> None:
 
 
 def _locate(frame: FrameRow, response: ParsedResponse, taken: Sequence[ReadSet]) -> None:
-    """Note the offsets in the log of what was delivered and of the next fetch, and the size of a message that was cut off."""
+    """Note the log offsets of the delivered messages and of the next fetch, and the size of a message that was cut off."""
     fields = response.fields
     places = []
     for part, batch, (size, cut, _) in zip(fields.get("parts") or (fields,), response.sets, taken, strict=False):

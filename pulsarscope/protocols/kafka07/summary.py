@@ -52,7 +52,7 @@ def _error(fields: Mapping[str, Any]) -> str:
 
 
 def _place(part: Mapping[str, Any]) -> str:
-    """Return a topic, its partition and an offset there, as far as they are known."""
+    """Return a topic, its partition and an offset in it, as far as they are known."""
     topic, partition, offset = part.get("topic"), part.get("partition"), part.get("offset")
     phrases = "" if topic is None else str(topic)
     if partition is not None:

@@ -1,4 +1,4 @@
-"""Names and types of all fields that rows of Kafka 0.7 can hold."""
+"""Names and types of all fields that rows of Kafka 0.7 can have."""
 
 from __future__ import annotations
 

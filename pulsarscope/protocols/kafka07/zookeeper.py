@@ -1,4 +1,4 @@
-"""Registry of Kafka 0.7 in ZooKeeper (kafka.utils.ZkUtils, kafka.server.KafkaZooKeeper of 0.7.2).
+"""The registry of Kafka 0.7 in ZooKeeper (kafka.utils.ZkUtils, kafka.server.KafkaZooKeeper of 0.7.2).
 
 /brokers/ids/[id]                                  creator:host:port
 /brokers/topics/[topic]/[id]                       number of the topic's partitions on that broker
@@ -6,7 +6,7 @@
 /consumers/[group]/owners/[topic]/[id-partition]   the thread that reads the partition: [consumer]-[number]
 /consumers/[group]/offsets/[topic]/[id-partition]  the byte position at which the group reads on
 
-All of it may have a root of its own (zookeeper.connect=host:2181/root), so that several clusters share one ZooKeeper.
+All paths may be below a root (zookeeper.connect=host:2181/root), so that several clusters can share one ZooKeeper.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 from pulsarscope.dissect.contract.capabilities import Registry, Section
 from pulsarscope.inputs.zookeeper import DumpNote, Node
 
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)  # 00 is no other name of 0
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)  # 00 is not another name of 0
 _OFFSET = re.compile(r"[0-9]{1,19}", re.ASCII)
 _PARTITION = re.compile(rf"({_NUMBER.pattern})-({_NUMBER.pattern})", re.ASCII)
 _OWNER = re.compile(r"(.+)-([0-9]{1,10})", re.ASCII | re.DOTALL)
@@ -42,7 +42,7 @@ def read_registry(nodes: Sequence[Node]) -> Registry:
 
 
 class _RegistryReader:
-    """Records of the nodes of one dump, by kind."""
+    """The records from the nodes of one dump, by kind."""
 
     def __init__(self) -> None:
         self._brokers: dict[tuple[str, int], dict[str, Any]] = {}
@@ -51,7 +51,7 @@ class _RegistryReader:
         self._owners: dict[_Partition, tuple[str, int]] = {}
         self._offsets: dict[_Partition, int] = {}
         self._registered: set[tuple[str, int]] = set()
-        """Brokers with a node, whatever its value."""
+        """Brokers with a node, regardless of its value."""
         self._references: dict[tuple[str, int], Node] = {}
         """First node that refers to a broker, by root and id."""
         self._unknown: list[Node] = []
@@ -175,7 +175,7 @@ class _RegistryReader:
         }
 
     def _endpoint(self, root: str, broker: int) -> str | None:
-        """Return host:port of a broker; None when it is not registered."""
+        """Return host:port of a broker; None if it is not registered."""
         record = self._brokers.get((root, broker))
         return None if record is None else record["endpoint"]
 
@@ -185,7 +185,7 @@ def _sorted(records: Any, *keys: str) -> list[dict[str, Any]]:
 
 
 def _mismatch(value: str, expected: str) -> str:
-    """Return the problem of a value that is not what it should be, with its beginning."""
+    """Return a text about an unexpected value, with the beginning of the value."""
     if not value:
         return f"it has no value; that should be {expected}"
     if value.startswith("{") and '"version"' in value:

@@ -1,1 +1,1 @@
-"""All that is Pulsar: frame layout, command table, metadata, batches, compression, its session state and finding codes."""
+"""Everything specific to Pulsar: frame layout, command table, metadata, batches, compression, session state and finding codes."""

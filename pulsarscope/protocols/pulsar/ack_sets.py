@@ -1,4 +1,4 @@
-"""Ack sets: which messages of a batch are acknowledged. Bit n is set while the one of batch index n is not."""
+"""Ack sets: which messages of a batch are acknowledged. Bit n is set while the message with batch index n is not."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def bitmap(ack_set: Sequence[int]) -> int:
 
 
 def left_of(ack_set: Sequence[int], messages: int) -> int:
-    """Return the number of messages of a batch that are not acknowledged."""
+    """Return the number of unacknowledged messages of a batch."""
     return (bitmap(ack_set) & (1 << max(min(messages, WORD_BITS * len(ack_set)), 0)) - 1).bit_count()
 
 
 def is_left(ack_set: Sequence[int], index: int) -> bool:
-    """Return True when the message of this index is not acknowledged."""
+    """Return True if the message with this index is not acknowledged."""
     word, bit = divmod(index, WORD_BITS)
     return word < len(ack_set) and bool(ack_set[word] >> bit & 1)

@@ -1,4 +1,4 @@
-"""Topics by ledger, from what `pulsar-admin topics stats-internal`, `partitioned-stats-internal` and `stats` print."""
+"""Topics by ledger, from the output of `pulsar-admin topics stats-internal`, `partitioned-stats-internal` and `stats`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from pulsarscope.protocols.pulsar.topics import NAMESPACE, SCHEME, topic_of_ledg
 _TOPIC = re.compile(r"(?:non-)?persistent://[^/]+/.+")
 _POSITION = re.compile(r"(\d+):-?\d+")
 _OTHER_LEDGERS = frozenset({"schemaLedgers", "compactedLedger", "cursorLedger"})
-"""Ledgers that hold no messages of the topic."""
+"""Keys of ledgers without messages of the topic."""
 
 
 def ledger_names(content: bytes, name: str) -> dict[str, str]:
-    """Return topics by what stands for them in rows. A topic without a name in the file has that of the file.
+    """Return topics by their placeholders in rows. A topic without a name in the file is named after the file.
 
-    The content is one object, of one topic or of several by their names, or such objects in lines. Raises ValueError when it has no ledger.
+    The content is an object for one topic, an object for several topics by name, or several such objects, one per line. Raises ValueError
+    if it has no ledger.
     """
     topic = name if _TOPIC.fullmatch(name) else f"{SCHEME}{NAMESPACE}{name}"
     names: dict[str, str] = {}
@@ -37,7 +38,7 @@ def ledger_names(content: bytes, name: str) -> dict[str, str]:
 
 
 def _values(content: bytes) -> list[Any]:
-    """Return the JSON values: one, or one in each line."""
+    """Return the JSON values: a single one, or one per line."""
     try:
         return [msgspec.json.decode(content)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""The Pulsar dissector: the contract, kept by the modules of this folder."""
+"""The Pulsar dissector: the contract, implemented by the modules of this folder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class PulsarDissector(Dissector):
-    """Stateless; one instance serves any number of connections."""
+    """The dissector: stateless, so that one instance serves any number of connections."""
 
     name = "pulsar"
     ports = frozenset({PLAIN_PORT, TLS_PORT})
@@ -53,7 +53,7 @@ class PulsarDissector(Dissector):
     layout_head = (HEAD_START, HEAD_END)
     opening = OPENING_COMMANDS
 
-    # Imported on use: most runs judge nothing, and machine outputs show no text.
+    # Imported on use: most runs evaluate no rules, and outputs for programs show no text.
     rules = on_use("pulsarscope.protocols.pulsar.rules:RULES")
     summary = on_use("pulsarscope.protocols.pulsar.text.summary:summary")
     message_summary = on_use("pulsarscope.protocols.pulsar.text.summary:message_summary")
@@ -100,12 +100,12 @@ class PulsarDissector(Dissector):
         return self._senders.get(command)
 
     def max_frame_size(self, fields: dict[str, Any]) -> int | None:
-        """CONNECTED.max_message_size, with the padding that a frame may have beyond it."""
+        """Return CONNECTED.max_message_size plus the padding that a frame may have beyond it."""
         announced = fields.get("max_message_size")
         return announced + FRAME_PADDING_BYTES if isinstance(announced, int) and announced > 0 else None
 
     def foreign(self, name: str | None, port: int) -> tuple[str, str]:
-        """See the contract: TLS and HTTP have findings of their own."""
+        """See the contract: TLS and HTTP have their own findings."""
         if name == "TLS":
             if port == TLS_PORT:
                 return "tls-no-secrets", "the connection is TLS, and no secrets are given"
@@ -126,7 +126,7 @@ class PulsarDissector(Dissector):
         return known_issues()
 
     def completes(self, row: FrameRow) -> bool:
-        """See the contract: all but the last chunk of a message do not."""
+        """See the contract: of the chunks of a message, only the last one completes it."""
         metadata = row.metadata
         return not metadata or bool(metadata.get("chunk_id", 0) >= metadata.get("num_chunks_from_msg", 1) - 1)
 

@@ -1,7 +1,7 @@
-"""The known issues of Pulsar's brokers and clients, and the versions by which both introduce themselves.
+"""The known issues of Pulsar's brokers and clients, and the versions that both announce.
 
-The table is known_issues.tsv beside this file. Only released versions count: SNAPSHOT, milestones and vendors' builds
-(4.0.0.3, 2.10.0.7-ls) have fixes of their own.
+The table is known_issues.tsv beside this file. Only released versions count: SNAPSHOT, milestones and vendors' builds (4.0.0.3,
+2.10.0.7-ls) may have other fixes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def versions_of(client: str, server: str) -> Mapping[str, Version]:
     found: dict[str, Version] = {}
     if match := _CLIENT.fullmatch(client):
         number = version(match[3])
-        # Without a name: Java until 2.10, and C++ until it took its name in 3.2, when Java had long had one.
+        # Clients without a name are Java until 2.10, and C++ until 3.2, when C++ got its name; Java had one long before.
         found[_NAMES.get(match[1] or match[2]) or ("cpp" if number >= (3, 0, 0) else "java")] = number
     if match := _SERVER.fullmatch(server):
         found["broker"] = version(match[1])

@@ -1,4 +1,4 @@
-"""Message ids as rules and tables compare them."""
+"""Message ids in the forms that rules and tables compare."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.ack_sets import left_of
 
 Position = tuple[int, int]
-"""(ledger, entry); the entries of a topic are in this order."""
+"""(ledger, entry), which orders the entries of a topic."""
 
 
 def position_of(message_id: Mapping[str, Any] | None) -> Position:
-    """Return the position that a MessageIdData names; (-1, -1) for None."""
+    """Return the position in a MessageIdData; (-1, -1) for None."""
     return (-1, -1) if message_id is None else (message_id.get("ledgerId", -1), message_id.get("entryId", -1))
 
 
@@ -32,7 +32,7 @@ def entry_key(message_id: Any) -> str | None:
 
 
 def batch_size(row: FrameRow) -> int:
-    """Return the number of messages in the entry of a MESSAGE, acknowledged ones included."""
+    """Return the number of messages in the entry of a MESSAGE, including acknowledged ones."""
     size: int = (row.metadata or {}).get("num_messages_in_batch", 1)
     return max(size, 1)
 
@@ -44,7 +44,7 @@ def permits_of(row: FrameRow) -> int:
 
 
 def indexes_of(bits: int, limit: int) -> list[int]:
-    """Return the indexes of the lowest bits that are set, up to a number of them."""
+    """Return the indexes of the lowest set bits, at most `limit`."""
     indexes: list[int] = []
     while bits and len(indexes) < limit:
         lowest = bits & -bits

@@ -1,12 +1,12 @@
-"""Fields of the metadata of messages by what they ask of their reader, and the size of all of them."""
+"""Fields of the metadata of messages, grouped by the work that they need, and the size of all of them."""
 
 from __future__ import annotations
 
 METADATA_COMMON_BYTES = 256
-"""Size of the metadata of a message, at most, unless it has many or long properties."""
+"""Maximum size of the metadata of a message, unless it has many or long properties."""
 
 WRAPPED = frozenset({"compression", "num_messages_in_batch", "encryption_keys", "num_chunks_from_msg", "schema_version"})
-"""Fields without which a payload is bytes that the application sent: nothing to open."""
+"""Fields without which a payload is just bytes from the application, with nothing to open."""
 
 RARE = frozenset(
     {
@@ -20,7 +20,7 @@ RARE = frozenset(
         "deliver_at_time",
     }
 )
-"""Fields, some of SEND itself, that have a phrase in summaries and that most frames lack."""
+"""Fields with a phrase in summaries that most frames lack; some are fields of SEND itself."""
 
 QUIET = frozenset(
     {
@@ -42,7 +42,7 @@ QUIET = frozenset(
         "event_time",
     }
 )
-"""Fields of SEND, its receipt and metadata that rules see in columns (`ConnectionRule.columns`), and those that none of them reads."""
+"""Fields of SEND, its receipt and metadata that rules see in columns (`ConnectionRule.columns`), or that no rule reads."""
 
 QUIET_DELIVERED = QUIET - {"num_messages"} | {"consumer_id", "consumer_epoch"}
-"""The same of MESSAGE and metadata."""
+"""The same for MESSAGE and metadata."""

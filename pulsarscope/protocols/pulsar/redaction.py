@@ -1,4 +1,4 @@
-"""Frames without what must not be shared: credentials, payloads, properties, schemas; names are masked. No byte moves."""
+"""Frames without the parts that must not be shared (credentials, payloads, properties, schemas), and with masked names. No byte moves."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from pulsarscope.protocols.pulsar.frame.spans import Span, spans
 from pulsarscope.protocols.pulsar.frame.tokens import bare_token
 
 Mask = Callable[[bytes], bytes]
-"""Value → mask, of the same length."""
+"""A function from a value to a mask of the same length."""
 
 BLANK = b"x"
 
 UNREADABLE = b"\xff"
-"""Bytes from which no message of protobuf is read, as from what they stand for: a varint that does not end."""
+"""Replacement for bytes that are not a protobuf message, which is not one either: a varint without an end."""
 
 INTERLEAVED = 4
-"""Chunked messages whose compressed form is kept, for chunks of several may alternate."""
+"""Chunked messages whose compressed form is cached, because chunks of several messages may alternate."""
 
 _AUTH_METHODS = frozenset({b"", b"none", b"token", b"tls", b"basic", b"athenz", b"sasl", b"kerberos", b"oauth2"})
 _TEXTS = frozenset({"message", "error_message"})
@@ -50,7 +50,7 @@ _SYSTEM_PROPERTY = re.compile(
     rb"REAL_TOPIC|REAL_SUBSCRIPTION|RECONSUMETIMES|DELAY_TIME|ORIGIN_MESSAGE_ID|ORIGIN_MESSAGE_IDY_TIME|EXCEPTION_CAUSE|TTL|"
     rb"__pfn_input_[a-z_]+__|traceparent|tracestate|b3|uber-trace-id|sw8"
 )
-"""Names of properties that clients and tracers give by themselves."""
+"""Names of properties that clients and tracers set on their own."""
 
 _POSITION = re.compile(rb"[\d:,()-]+")
 """Counts, times and message ids."""
@@ -61,7 +61,7 @@ def _blank(value: bytes) -> bytes:
 
 
 class PulsarRedaction:
-    """Redaction of frames under a key."""
+    """The redaction of frames under a key."""
 
     def __init__(self, decoder: FrameDecoder, single_plan: Plan, names: MaskedNames) -> None:
         self._decoder = decoder
@@ -80,9 +80,9 @@ class PulsarRedaction:
         }
 
     def redact(self, row: FrameRow, data: bytes) -> tuple[bytes, bool]:
-        """Return the redacted bytes of a frame, as many as there were; False when its messages could not keep their sizes.
+        """Return the redacted bytes of a frame, in the same number; also False if its messages could not keep their sizes.
 
-        `data` may lack the end of the frame. Whatever cannot be read is blank.
+        `data` may lack the end of the frame. Everything that cannot be read is blank.
         """
         out = bytearray(BLANK * len(data))
         out[:8] = data[:8]
@@ -96,7 +96,7 @@ class PulsarRedaction:
         return bytes(out), kept
 
     def stored(self, data: bytes) -> bytes | None:
-        """Return redacted what a broker stores, as many bytes as there were; None for what is none of Pulsar's."""
+        """Return a stored entry of a broker, redacted to the same number of bytes; None if it is not an entry of Pulsar."""
         known = read_stored(self._decoder.payload_heads, data, 0, len(data))
         if known is None:
             return None
@@ -108,7 +108,7 @@ class PulsarRedaction:
         return bytes(out)
 
     def _content(self, data: bytes, position: int, metadata: dict[str, Any], out: bytearray, *, is_bad: bool, reads: bool) -> bool:
-        """Redact an entry from a position on; False when its messages could not keep their sizes. `reads`: its payload is whole."""
+        """Redact an entry from a position on; return False if its messages could not keep their sizes. `reads`: its payload is complete."""
         if data[position : position + 2] == BROKER_ENTRY_METADATA_MAGIC:
             out[position : position + 2] = BROKER_ENTRY_METADATA_MAGIC
             position = self._sized(data, position + 2, self._decoder.payload_heads.entry_metadata_plan, out)
@@ -132,7 +132,7 @@ class PulsarRedaction:
         return kept
 
     def _sized(self, data: bytes, position: int, plan: Plan, out: bytearray) -> int:
-        """Redact a u32 size and the message of that size; return the position behind it."""
+        """Redact a u32 size and the message of that size; return the position after it."""
         out[position : position + 4] = data[position : position + 4]
         end = min(position + 4 + int.from_bytes(data[position : position + 4], "big"), len(data))
         self._message(data, min(position + 4, end), end, plan, out)
@@ -151,7 +151,7 @@ class PulsarRedaction:
                 continue
             if data[span.start] & 7 != LENGTH_WIRE:
                 out[span.value : span.end] = b"\0" if self._is_schema_type(span) else value
-            elif span.name in SECRET_FIELDS:  # whether or not it is shown otherwise
+            elif span.name in SECRET_FIELDS:  # even if shown in other outputs
                 out[span.value : span.end] = bare_token(value) or _blank(value)
             elif span.name == "value":
                 out[span.value : span.end] = self._property_value(key, value)
@@ -164,7 +164,7 @@ class PulsarRedaction:
 
     @staticmethod
     def _is_schema_type(span: Span) -> bool:
-        """Tell the type of a schema, which is none without its definition."""
+        """Return True for the type of a schema, which becomes NONE because its definition is redacted."""
         return (
             span.name == "type"
             and span.row is not None
@@ -184,14 +184,14 @@ class PulsarRedaction:
     # ---- payloads
 
     def _call_uncompressed(self, metadata: dict[str, Any], data: bytes, position: int, end: int, out: bytearray) -> None:
-        """Take its codec from an entry with one message, or a part of one: what stands for the payload is not compressed."""
+        """Remove the codec of an entry with one message or a part of one: the replacement of the payload is not compressed."""
         if "num_messages_in_batch" not in metadata or "chunk_id" in metadata:
             for span in spans(data, position, end, self._decoder.payload_heads.metadata_plan):
                 if span.name == "compression" and span.end == span.value + 1:
                     out[span.value] = 0
 
     def _payload(self, metadata: dict[str, Any], payload: bytes) -> bytes | None:
-        """Return the payload with blank messages of the same sizes; None when that is not possible."""
+        """Return a payload with blank messages of the same sizes; None if that is not possible."""
         batched = "num_messages_in_batch" in metadata
         codec = metadata.get("compression", "NONE")
         if metadata.get("encryption_keys") or (codec == "NONE" and not batched):
@@ -214,7 +214,7 @@ class PulsarRedaction:
         return None
 
     def _part(self, metadata: dict[str, Any], payload: bytes) -> bytes | None:
-        """Return the payload of a chunk: a part of a blank message that is compressed as a whole. All chunks but the last have one size."""
+        """Return the payload of a chunk: a part of a blank message that is compressed as a whole. Only the last chunk has another size."""
         size, total, number = (metadata.get(name, 0) for name in ("uncompressed_size", "total_chunk_msg_size", "chunk_id"))
         if not (0 < size <= DECOMPRESSED_MAX_BYTES and 0 < total <= DECOMPRESSED_MAX_BYTES):
             return None
@@ -224,7 +224,7 @@ class PulsarRedaction:
         return None if whole is None or start < 0 or start + len(payload) > total else whole[start : start + len(payload)]
 
     def _chunked(self, codec: str, uuid: str, size: int, total: int) -> bytes | None:
-        """Return a blank message of a size, compressed to `total` bytes; others for other messages."""
+        """Return a blank message of a size, compressed to `total` bytes, and different for each message."""
         for distinct in DISTINCT_BYTES:
             content = self._names.noise(uuid.encode(), min(distinct, size)).ljust(size, b"\0")
             if (found := fitted(self._names, _compressors(codec, None), content, [(0, size)], total, CompressionBudget())) is not None:
@@ -256,7 +256,7 @@ class PulsarRedaction:
 
 
 def _compressors(codec: str, note: tuple[str, str] | None) -> list[Compress]:
-    """Return the ways to compress with a codec, with the same oddity: one may reach a size that another cannot."""
+    """Return the ways to compress with a codec, with the same oddity: one may achieve a size that another cannot."""
     if codec == "LZ4":
         import lz4.block  # noqa: PLC0415 - for this codec only
 

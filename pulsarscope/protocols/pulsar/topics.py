@@ -1,4 +1,4 @@
-"""Names of topics: short, of the partitioned topic, and as patterns match them."""
+"""Names of topics: short names, names of partitioned topics, and matching by patterns."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _PARTITION = re.compile(r"-partition-\d+$")
 
 
 def bounded_name(name: str | None) -> str | None:
-    """Return a name off the wire, or its beginning when it is longer than NAME_MAX_CHARACTERS."""
+    """Return a name off the wire, cut to NAME_MAX_CHARACTERS."""
     return name if name is None or len(name) <= NAME_MAX_CHARACTERS else f"{name[: NAME_MAX_CHARACTERS - 1]}…"
 
 
 def topic_of_ledger(message_id: Any) -> str | None:
-    """Return the name that stands for the topic with the ledger of a message id, until a command names it; None for no stored message."""
+    """Return the placeholder for the topic of a message id's ledger, used until a command names the topic; None for no stored message."""
     ledger = message_id.get("ledgerId") if type(message_id) is dict else None
     return f"{STAND_IN}{ledger}" if type(ledger) is int and 0 < ledger <= LEDGER_MAX else None
 
 
 def named_topic(topic: str | None) -> str | None:
-    """Return a topic that a command named; None for a name that stands for one."""
+    """Return a topic that a command named; None for a placeholder."""
     return None if topic is None or topic.startswith(STAND_IN) else topic
 
 
 def stood_in(row: FrameRow) -> str | None:
-    """Return the name that stands for the topic of a frame where no command names it; None when this frame does not show both."""
+    """Return the placeholder for the topic of a frame, used where no command names it; None if this frame does not show both."""
     return topic_of_ledger((row.fields or {}).get("message_id")) if named_topic(row.topic) is not None else None
 
 
@@ -44,19 +44,19 @@ def short_topic(topic: str) -> str:
 
 
 def base_topic(topic: str) -> str:
-    """Return the partitioned topic of a partition; any other topic itself."""
+    """Return the partitioned topic of a partition; any other topic unchanged."""
     return _PARTITION.sub("", topic)
 
 
 @lru_cache(maxsize=1_024)
 def topic_matches(pattern: str, topic: str) -> bool:
-    """Return True when a pattern, in which * stands for anything, names this topic: in full or short; a partition also by its base."""
+    """Return True if a pattern, in which * matches anything, matches the full or short name of a topic, or of a partition's topic."""
     first, *others = pattern.split("*")
     return any(_matches(first, others, name) for full in (topic, base_topic(topic)) for name in (full, short_topic(full)))
 
 
 def _matches(first: str, others: list[str], name: str) -> bool:
-    # Not by a regular expression: with several * that takes the square of a long name's length and more, and names come off the wire.
+    # No regular expression: with several *, its time grows at least with the square of a long name's length, and names come off the wire.
     if not others:
         return name == first
     *between, last = others

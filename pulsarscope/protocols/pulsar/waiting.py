@@ -12,20 +12,20 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 
 _SETTLED_MAX = 100
-"""Settled positions that stay in their order until it is made anew."""
+"""Settled positions that stay in the order until it is rebuilt."""
 
 EARLY_MAX = 1_000
-"""ACKs of one consumer that wait for their messages."""
+"""Most ACKs of one consumer that wait for their messages."""
 
 LATE_NS = 20_000_000
-"""Time by which one direction of a capture may be later than the other; a message that was acknowledged comes again only long after."""
+"""Time by which one direction of a capture may lag behind the other. An acknowledged message is only redelivered much later."""
 
 _NEVER = -(1 << 62)
 
 Entry = TypeVar("Entry")
 
 Place = tuple[int, int]
-"""File and packet: these increase where a clock is set back."""
+"""File and packet, which increase even if a clock is set back."""
 
 NOWHERE: Place = (-1, 0)
 
@@ -39,7 +39,7 @@ class Waiting(Generic[Entry]):
         """Positions of `entries`, ascending, with some that are settled."""
 
     def add(self, position: Position, entry: Entry) -> None:
-        """Let an entry wait."""
+        """Add a waiting entry."""
         self.entries[position] = entry
         if len(self._order) > 2 * len(self.entries) + _SETTLED_MAX:
             self._order = sorted(self.entries)
@@ -47,14 +47,14 @@ class Waiting(Generic[Entry]):
             insort(self._order, position)
 
     def take_order_before(self, position: Position) -> list[Position]:
-        """Take the positions before one from the order; each is looked at once, however many cumulative acknowledgments come."""
+        """Remove and return the positions before one. Each is examined once, however many cumulative acknowledgments come."""
         count = bisect_left(self._order, position)
         earlier = self._order[:count]
         del self._order[:count]
         return earlier
 
     def settle(self, ack: Mapping[str, Any]) -> Iterator[tuple[Position, Entry]]:
-        """Remove and yield the entries that the fields of an ACK settle: those of whole entries, and all before a cumulative one."""
+        """Remove and yield the entries that the fields of an ACK settle: whole entries, and all before a cumulative ACK."""
         for message_id in ack.get("message_id") or ():
             if type(message_id) is not dict or not is_stored(position := position_of(message_id)):
                 continue
@@ -67,19 +67,19 @@ class Waiting(Generic[Entry]):
 
 
 class EarlyAcks(msgspec.Struct):
-    """ACKs of what a consumer does not hold: those of messages that stand behind lost bytes are read before them.
+    """ACKs of messages that a consumer does not hold. Messages after lost bytes are read later than their ACKs.
 
-    So are those of messages that were captured later, as a tap may hold back one direction.
+    So are messages that were captured later, because a tap may delay one direction.
     """
 
     acks: dict[Position, tuple[Place, int, list[int] | None]] = msgspec.field(default_factory=dict)
     """Place, time in nanoseconds and ack_set by position."""
     kept_at: int = _NEVER
-    """Time of the latest that is kept."""
+    """Time of the latest kept ACK."""
     cumulative: tuple[Place, Position] = NOWHERE, (-1, -1)
-    """Place and position of the latest cumulative one."""
+    """Place and position of the latest cumulative ACK."""
     latest: Place = NOWHERE
-    """Place of the latest one of any message."""
+    """Place of the latest ACK of any message."""
 
     def add(self, position: Position, place: Place, time: int, ack_set: list[int] | None) -> None:
         """Keep an ACK."""
@@ -87,11 +87,11 @@ class EarlyAcks(msgspec.Struct):
         self.kept_at = time
 
     def may_have(self, place: Place, time: int) -> bool:
-        """Return True when a message that came at this place and time may have been acknowledged before it was read."""
+        """Return True if the ACK of a message at this place and time may have been read before the message."""
         return place <= self.latest or time - self.kept_at <= LATE_NS
 
     def of(self, position: Position, place: Place, time: int) -> tuple[bool, list[int] | None]:
-        """Return True for a message that came at this place and time and is acknowledged, and what its ACK leaves of a batch."""
+        """Return whether a message at this place and time is acknowledged, and what its ACK leaves of a batch."""
         acked, acked_at, ack_set = self.acks.pop(position, (NOWHERE, _NEVER, None))
         if acked >= place or time - acked_at <= LATE_NS:
             return True, ack_set
@@ -100,5 +100,5 @@ class EarlyAcks(msgspec.Struct):
 
 
 def is_stored(position: Position) -> bool:
-    """Tell the positions of stored entries from the 0:0 and -1:-1 that all messages of non-persistent topics have."""
+    """Return True for the position of a stored entry, unlike the 0:0 and -1:-1 of messages of non-persistent topics."""
     return position > (0, 0)

@@ -9,5 +9,5 @@ from pulsarscope.protocols.bookkeeper.tables import bookies, ledgers, legs
 
 
 def tables(receipts: Sequence[ReadReceipt]) -> tuple[ReportTable, ...]:
-    """Return the tables; `receipts` read the answers of those who write to bookies to their clients."""
+    """Return the tables; `receipts` read the answers of the bookies' writers to their own clients."""
     return (legs.table(receipts), bookies.TABLE, ledgers.table(receipts))

@@ -1,4 +1,4 @@
-"""Bookies: what they were asked, what they refused, and how long it took."""
+"""Bookies: the requests to them, their refusals, and their latencies."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class _Bookie:
         self.clients: dict[str, None] = {}
         self.latencies = {"add": Latencies(), "read": Latencies()}
         self.refused: dict[str, int] = {}
-        """Answers by status, other than those that are expected."""
+        """Number of answers by unexpected status."""
         self.unanswered = self.added = self.damaged = 0
 
 
 class BookiesFold(BoundedFold):
-    """Fold over the answers of bookies, and what they did not answer."""
+    """A fold over the answers of bookies, and unanswered requests."""
 
     def __init__(self) -> None:
         self._bookies: dict[str, _Bookie] = {}
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows, see `ReportFold`."""
+        """Take rows (see `ReportFold`)."""
         for row in rows:
             is_unanswered = type(row) is ExchangeRow and row.status == "unanswered"
             if not (is_unanswered or isinstance(row, FrameRow)) or row.dissector != "bookkeeper":
@@ -51,7 +51,7 @@ class BookiesFold(BoundedFold):
         return bookie
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a record for each bookie, the slowest to add first."""
+        """Return a record for each bookie, slowest ADDs first."""
         records = []
         for name, bookie in self._bookies.items():
             record: dict[str, Any] = {"bookie": name, "clients": len(bookie.clients), "added_bytes": bookie.added}

@@ -1,4 +1,4 @@
-"""Ledgers: what they hold, for which topic, and which bookies have them."""
+"""Ledgers: their contents, topics and bookies."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pulsarscope.protocols.bookkeeper.commands import ADD, EOK, READ, RESPONSE, 
 from pulsarscope.protocols.bookkeeper.session import EXPECTED, FENCED
 
 _BOOKIES_MAX = 100
-"""Bookies of one ledger that are named: ensembles are far smaller, and change one by one."""
+"""Bookies named for one ledger: ensembles are far smaller, and their members change one by one."""
 
 
 class _Ledger:
     def __init__(self) -> None:
         self.topic: str | None = None
         self.kind: str | None = None
-        """Contents, as the protocol of the writer calls them."""
+        """Kind of contents, in the words of the writer's protocol."""
         self.digest: str | None = None
         self.bookies: dict[str, None] = {}
         self.first: int | None = None
@@ -32,7 +32,7 @@ class _Ledger:
 
 
 class LedgersFold(BoundedFold):
-    """Fold over frames that name a ledger, and the receipts of those who write to it."""
+    """A fold over frames that name a ledger, and the receipts of its writers."""
 
     def __init__(self, receipts: Sequence[ReadReceipt]) -> None:
         self._read_receipts = receipts
@@ -40,7 +40,7 @@ class LedgersFold(BoundedFold):
         self._topics: dict[int, str] = {}
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows, see `ReportFold`."""
+        """Take rows (see `ReportFold`)."""
         for row in rows:
             if not isinstance(row, FrameRow):
                 continue
@@ -53,7 +53,7 @@ class LedgersFold(BoundedFold):
                 _count(ledger, row, endpoints.get(row.connection, ("?", "?"))[1])
 
     def _learn(self, row: FrameRow) -> None:
-        """Take the topic of a ledger from a receipt."""
+        """Learn the topic of a ledger from a receipt."""
         if row.latency_ns is None or row.topic is None:
             return
         for read in self._read_receipts:

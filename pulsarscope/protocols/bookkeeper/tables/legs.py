@@ -1,8 +1,8 @@
-"""Legs of publishing: through proxies, in the broker, at the bookies, and the answer; each bookie; and who was slowest.
+"""The legs of publishing: through proxies, in the broker, at the bookies, and back; each bookie; and the slowest leg.
 
-Publish → first ADD, first ADD → answer that makes the ack quorum, that answer → receipt; what goes by until a proxy has handed on the
-publish, and its receipt, stands apart when both of its sides are there. Every time is one of the capture, so that the legs of an entry add
-up to its time from publish to receipt.
+Publish → first ADD, first ADD → answer that completes the ack quorum, that answer → receipt. The time in which a proxy forwards the publish
+and its receipt is separate if both of its sides are in the capture. All times are capture times, so that the legs of an entry add up to its
+time from publish to receipt.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from pulsarscope.protocols.bookkeeper.session import LEDGERS_MAX
 LEGS = ("proxy", "broker", "bookies", "answer")
 
 SLOWEST_MAX = 5
-"""Slowest entries that are kept of each topic."""
+"""Slowest entries kept for each topic."""
 
 _ADDED = response(ADD)
 _ALL = "publish"
-"""Name of the time from publish to receipt among those of the legs."""
+"""Name of the time from publish to receipt, among the names of legs."""
 
 _Write = tuple[int, int, str]
-"""Times of an ADD and of its answer, and the bookie."""
+"""Times of an ADD and its answer, and the bookie."""
 
 
 class _Receipt(msgspec.Struct, frozen=True):
-    """An entry that was published, and confirmed."""
+    """A published and confirmed entry."""
 
     topic: str | None
     sent: int
@@ -45,7 +45,7 @@ class _Receipt(msgspec.Struct, frozen=True):
     frame: str
     """Name of the frame that published it."""
     inner: tuple[int, int] | None = None
-    """Times at which the last proxy on the way handed it on, and got its receipt."""
+    """Times at which the last proxy on the path forwarded it and got its receipt."""
 
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -53,16 +53,16 @@ _unpack = msgspec.msgpack.Decoder(tuple[int, int, str, tuple[int, int] | None]).
 
 
 class _Entry(msgspec.Struct, gc=False):
-    """An entry that waits for what else there is of it: very many do, and most have no more than a receipt."""
+    """An entry that waits for its other parts. There are very many of these, most with only a receipt."""
 
     topic: str | None = None
     packed: bytes | _Receipt | None = None
-    """The receipt without its topic; as it is when it has a time that MessagePack cannot hold."""
+    """The receipt without its topic, packed unless it has a time that MessagePack cannot hold."""
     writes: Sequence[_Write] = ()
 
     @property
     def receipt(self) -> _Receipt | None:
-        """The receipt, None before it came."""
+        """The receipt; None until it has come."""
         return _Receipt(self.topic, *_unpack(self.packed)) if isinstance(self.packed, bytes) else self.packed
 
     @receipt.setter
@@ -83,38 +83,38 @@ class _Entry(msgspec.Struct, gc=False):
 
 
 class _Topic:
-    """Entries of a topic, with the receipt and at least one ADD."""
+    """The entries of a topic that have a receipt and at least one ADD."""
 
     def __init__(self) -> None:
         self.receipts = self.joined = self.hidden = 0
         self.times: dict[str, Latencies] = {name: Latencies() for name in (_ALL, *LEGS)}
         self.longest: Counter[str] = Counter()
-        """Entries by the leg that took longest."""
+        """Number of entries by their longest leg."""
         self.slowest: list[tuple[int, int, dict[str, Any]]] = []
         self.bookies: dict[str, _Bookie] = {}
 
 
 class _Bookie:
-    """ADDs of a topic's entries at one bookie."""
+    """The ADDs of a topic's entries at one bookie."""
 
     def __init__(self) -> None:
         self.latencies = Latencies()
         self.last = self.hidden = 0
-        """Entries that it answered as the last of several; of these, entries whose receipt did not wait for it."""
+        """Entries for which it answered last of several bookies; among these, entries whose receipt did not wait for it."""
 
 
 class LegsFold(BoundedFold):
-    """Fold over the answers to ADDs and the receipts."""
+    """A fold over the answers to ADDs and the receipts."""
 
     def __init__(self, receipts: Sequence[ReadReceipt]) -> None:
         self._read_receipts = receipts
         self._entries: OldestFirst[tuple[int, int], _Entry] = OldestFirst()
         self._topics: dict[str | None, _Topic] = {}
         self._quorums: dict[int, int] = {}
-        """Least number of answers before a receipt, by ledger: its ack quorum."""
+        """Least number of answers before a receipt, by ledger: the ack quorum."""
 
     def feed(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows, see `ReportFold`."""
+        """Take rows (see `ReportFold`)."""
         for row in rows:
             if not isinstance(row, FrameRow) or row.latency_ns is None:
                 continue
@@ -137,7 +137,7 @@ class LegsFold(BoundedFold):
         return entry
 
     def feed_inner(self, rows: Iterable[Any], endpoints: Mapping[str, tuple[str, str]]) -> None:
-        """Take rows of inner legs, see `LegFold`."""
+        """Take rows of inner legs (see `LegFold`)."""
         self.feed(rows, endpoints)
 
     def _receive(self, place: tuple[int, int], row: FrameRow, latency: int) -> None:
@@ -186,7 +186,7 @@ class LegsFold(BoundedFold):
             bookie.hidden += write is last and hidden
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a record for each topic, and behind it for each of its bookies; the slowest topics first."""
+        """Return a record for each topic, followed by one for each of its bookies; slowest topics first."""
         while self._entries:
             self._count(*self._entries.pop_oldest())
         records = []
@@ -204,7 +204,7 @@ class LegsFold(BoundedFold):
 
 
 def _joined(one: _Receipt, other: _Receipt) -> _Receipt:
-    """Return what two legs of a path through a proxy have of an entry: the outer one, with what the innermost has."""
+    """Return the joined receipts of two legs of a path through a proxy: the outer one, with the times of the innermost."""
     outer, inner = (one, other) if one.sent <= other.sent else (other, one)
     if inner.received > outer.received:
         return one
