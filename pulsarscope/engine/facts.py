@@ -281,7 +281,7 @@ class Facts:
     def settle(self, time: int) -> None:
         """Evaluate keys that have been silent for too long at this time of a live run, nanoseconds since the epoch.
 
-        Keys that are quiet, or that a reset clock has left in the future, are evaluated by the rules that can report early, and kept for
+        Keys that are quiet, or in the future because a clock was set back, are evaluated by the rules that can report early, and kept for
         what follows.
         """
         for pending in self._pending.values():

@@ -68,8 +68,8 @@ impl KeptOnce {
     }
 
     /// Return the rows that are kept, and append others to `inner`; None if they must be examined one by one. `join` takes an anchor and
-    /// equal ones that waited, and returns the connections found to be inner legs; `repeats` tells whether a finding is about one. No rows
-    /// are held once the run has `ended`.
+    /// equal ones that waited, and returns the connections found to be inner legs; `repeats` tells whether a finding is about such a leg.
+    /// No rows are held once the run has `ended`.
     fn kept(
         &self,
         py: Python<'_>,

@@ -178,7 +178,7 @@ pub struct Counted {
     slowest: Vec<(usize, Py<PyAny>)>,
 }
 
-/// Number of a table of statistics (`analysis.statistics.TABLES`), and the names of an entry, one of which may be missing.
+/// Number of a table of statistics (as in `analysis.statistics`), and the names of an entry, one of which may be missing.
 type Entry = (u8, usize, Option<usize>);
 
 const CONNECTION: u8 = 0;

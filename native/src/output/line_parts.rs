@@ -43,7 +43,7 @@ pub fn push_thousands(number: i64, out: &mut String) {
     }
 }
 
-/// Append a duration below `MINUTES` with three significant digits, like `clock.duration_text`.
+/// Append a duration below `MINUTES` with three significant digits, like `model.text.duration`.
 pub fn push_duration(nanoseconds: i64, micro: &str, out: &mut String) {
     if nanoseconds < 1_000 {
         let _ = write!(out, "{nanoseconds} ns");
