@@ -394,9 +394,8 @@ impl MessageColumn {
     /// Return a value; a text is appended, as are properties.
     pub fn cell(&self, index: usize, out: &mut Vec<u8>) -> Cell {
         let Some(message) = self.batch.messages.get(index) else { return Cell::Text(false) };
-        let put_text = |text: Option<Range>, out: &mut Vec<u8>| {
-            Cell::Text(text.map(|text| out.extend_from_slice(self.batch.bytes(text))).is_some())
-        };
+        let put_text =
+            |text: Option<Range>, out: &mut Vec<u8>| Cell::Text(text.map(|text| out.extend_from_slice(self.batch.bytes(text))).is_some());
         match self.kind {
             Kind::Index => Cell::Number(Some(index as i64)),
             Kind::Size => Cell::Number(Some(i64::from(message.size))),
