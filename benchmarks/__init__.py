@@ -1,1 +1,1 @@
-"""Measures pulsarscope against its peers; see compare.py."""
+"""Measurements of pulsarscope and its peers; see compare.py."""

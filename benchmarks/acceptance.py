@@ -2,10 +2,10 @@
 
     python -m benchmarks.acceptance DIR [--mixed FILE] [--shortconn FILE] [--tiny FILE] [--rows a,d] [--rounds 5] [--markdown OUT]
 
-The captures are generated into DIR once and kept (4 GB). Captures of one's own are little-endian pcap files, of many unbatched messages
-(tiny), of several kinds of traffic (mixed), of many short connections (shortconn); rows for which one is missing are not measured. How it
-is measured: measure.py; what is compared in a row is run in turns. A figure of a run that found other than there is to find does not
-count: generated captures have a known content, in others the dpkt decoder says what there is. Exit code 1 when a target is missed.
+The captures are generated into DIR once and kept (4 GB). Your own captures must be little-endian pcap files, of many unbatched
+messages (tiny), several kinds of traffic (mixed), or many short connections (shortconn); rows whose capture is missing are not measured.
+measure.py describes the method; the runs of a row take turns. A figure does not count if its run found something other than what the
+capture contains: the content of generated captures is known, that of others comes from the dpkt decoder. Exit code 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ PORT = 6650
 DISORDER = 0.005
 
 WHAT_FRAMES_SAY = "direction,offset,size,command,fields,checksum,metadata,payload_size,num_messages,status"
-"""Columns that do not depend on which packet brought a byte, and when."""
+"""Columns that do not depend on how packets carried the bytes, and when."""
 
 
 def count_different(lines: Iterable[bytes], _: Path) -> Counter[str]:
-    """Lines by their digest."""
+    """Count lines by their digest."""
     return Counter(blake2b(line, digest_size=8).hexdigest() for line in lines)
 
 
@@ -60,13 +60,13 @@ GENERATED: dict[str, Callable[[Path], Content]] = {
     "big": lambda out: traffic.steady(out, "big", 1000, SEED),
     "connections": lambda out: traffic.short_connections(out, 20_000, SEED),
 }
-"""Arguments: 100-byte messages; one at a time; LZ4 batches with keys and properties; 1 GB of 64 KiB bodies; 20,000 connections."""
+"""Arguments: 100-byte messages; one message at a time; LZ4 batches with keys and properties; 1 GB of 64 KiB bodies; 20,000 connections."""
 
 Runs = list[Measurement]
 
 
 def ratio(runs: Runs) -> float:
-    """Processor time of the first to the second."""
+    """Return the processor time of the first run divided by that of the second."""
     return runs[0].best / runs[1].best
 
 
@@ -76,7 +76,7 @@ def gigabytes_per_second(runs: Runs) -> float:
 
 
 def messages_per_second(runs: Runs) -> float:
-    """Per second of processor time."""
+    """Return the messages per second of processor time."""
     return runs[0].messages / runs[0].best
 
 
@@ -86,17 +86,17 @@ def seconds(runs: Runs) -> float:
 
 
 def elapsed_ratio(runs: Runs) -> float:
-    """Elapsed time of the first to the second."""
+    """Return the elapsed time of the first run divided by that of the second."""
     return min(runs[0].wall) / min(runs[1].wall)
 
 
 def peak(runs: Runs) -> float:
-    """Most memory of all of them, MiB."""
+    """Return the largest peak memory of the runs, in MiB."""
     return max(run.most for run in runs)
 
 
 def unlike(runs: Runs) -> float:
-    """Frames that only one of the two has."""
+    """Return the number of frames that only one of the two runs has."""
     one, other = (run.found for run in runs)
     return ((one - other) + (other - one)).total()
 
@@ -106,7 +106,7 @@ AT_LEAST, AT_MOST = "≥", "≤"
 
 
 class Row(NamedTuple):
-    """A promise. `runs` are tools and captures, compared in turns."""
+    """A promise. `runs` are pairs of tool and capture, compared in turns."""
 
     letter: str
     what: str
@@ -116,7 +116,7 @@ class Row(NamedTuple):
     target: float | None
     form: str = TIMES
     rounds: int | None = None
-    """Number of rounds, where the number asked for would be wasted."""
+    """Number of rounds, if the requested number would waste time."""
 
 
 ROWS = (
@@ -152,7 +152,7 @@ ROWS = (
 
 
 class Captures:
-    """The captures in a folder and what there is to find in them, made when they are first asked for."""
+    """The captures in a folder and their content, made on first use."""
 
     def __init__(self, folder: Path, given: dict[str, Path]) -> None:
         self._folder = folder
@@ -160,7 +160,7 @@ class Captures:
         folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, name: str) -> tuple[Path, Content]:
-        """Return a capture by name, which ends in -x10 for ten copies in one file, and in -apart for a folder of copies.
+        """Return a capture by name. The suffix -x10 stands for ten copies in one file, -apart for a folder of copies.
 
         Raises:
             KeyError: there is no capture of that name.
@@ -185,7 +185,7 @@ class Captures:
         return self._made(name, GENERATED[name])
 
     def _made(self, name: str, make: Callable[[Path], Content]) -> tuple[Path, Content]:
-        """Build the capture of that name, and note its content once it is complete."""
+        """Build the capture of that name, and record its content once it is complete."""
         out, note = self._folder / (name if name.endswith("-apart") else f"{name}.pcap"), self._folder / f"{name}.json"
         if not note.exists():
             note.write_text(json.dumps(make(out)))
@@ -209,7 +209,7 @@ def write_apart(source: Path, out: Path, content: Content) -> Content:
 
 
 def content_of(capture: Path) -> Content:
-    """Return the content as the dpkt decoder sees it, which does not decode messages."""
+    """Return the content according to the dpkt decoder, which does not decode messages."""
     peer = Measurement(capture, "dpkt", TOOLS["dpkt"])
     count(peer, Path())
     return Content(peer.frames, 0)
@@ -229,7 +229,7 @@ def wrong(runs: Runs, contents: list[Content]) -> list[str]:
 
 
 def judge(row: Row, captures: Captures, rounds: int) -> tuple[str, str, Runs]:
-    """Measures a row. The figure, or why there is none; the verdict; the runs."""
+    """Measure a row. Return the figure, or why there is none; the verdict; the runs."""
     pairs = [run.split(":") for run in row.runs.split()]
     if row.letter == "j" and "--jobs" not in subprocess.run([OURS, "decode", "--help"], capture_output=True, text=True, check=True).stdout:
         return "there is no --jobs", "not measured", []

@@ -1,8 +1,8 @@
-"""Runs a list of command lines, each option of each command with and without its extra, and holds them to exit codes without a traceback.
+"""Runs each option of each command, with whatever extras are installed, and checks for documented exit codes and no traceback.
 
     python -m benchmarks.command_lines CAPTURE
 
-The extras are those that are installed: a base installation says in one line which one is missing. Needs no extra itself.
+A base installation must say in one line which extra is missing. This module itself needs none.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from pulsarscope.cli.arguments.command_names import COMMANDS
 from pulsarscope.cli.arguments.typer_commands import command_of
 
 EXIT_CODES = frozenset(range(6))
-"""All but 6, a fault, and what the system gives to who dies."""
+"""All but 6, which is a fault, and the codes that the system gives to a process that dies."""
 
 SECONDS = 180
 
 PROCESSES: Any = get_context("fork" if hasattr(os, "fork") else "spawn")
-"""Forks have the modules that all command lines share: to import them would take most of the time."""
+"""Forks inherit the modules that all command lines share; importing them would take most of the time."""
 
 ARGUMENTS = {"files": ["{capture}"], "before": ["{capture}"], "after": ["{capture}"], "query": ["select count(*) from frame"]}
-"""By name of a required argument."""
+"""Arguments by the name of a required parameter."""
 
 NEEDED = {
     "follow": ["--topic", "ng-t-421"],
@@ -49,7 +49,7 @@ NEEDED = {
 """Arguments that a command requires."""
 
 ENDLESS = frozenset({"--wait-for-interface", "--follow-file"})
-"""Options that wait for an interface that never comes, and for the end of a file that does not grow."""
+"""Options that never end: they wait for an interface that does not appear, or for a file that does not grow."""
 
 VALUES = {
     "A,B": "packet,topic",
@@ -85,11 +85,11 @@ VALUES = {
     "COMMAND": "decode",
     "NAME": "x",
 }
-"""By placeholder."""
+"""Values by placeholder."""
 
 
 def command_lines() -> Iterator[list[str]]:
-    """Yield each command as it is, with each of its options, and with pairs of options that say how to write."""
+    """Yield each command on its own, with each of its options, and with pairs of options that control the output."""
     for name in COMMANDS:
         command = command_of(name)
         needed = [*NEEDED.get(name, ())]
@@ -112,7 +112,7 @@ def _argument(parameter: Any) -> list[str]:
 
 
 def _option(parameter: Any) -> tuple[str, list[list[str]]]:
-    """Return the longest name of an option, and what may stand behind it."""
+    """Return the longest name of an option, and the values to try with it."""
     name = max(parameter.opts, key=len)
     if getattr(parameter, "is_flag", False):
         return name, [[]]
@@ -121,7 +121,7 @@ def _option(parameter: Any) -> tuple[str, list[list[str]]]:
 
 
 def execute(line: list[str], capture: str, folder: str) -> None:
-    """Be the program with a command line, in a folder that is its home too: nothing of this machine is changed."""
+    """Run the program with a command line, in a folder that is also its home, so that nothing else on this machine changes."""
     for name, descriptor in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
         os.dup2(os.open(Path(folder) / name, os.O_RDWR | os.O_CREAT), descriptor)
     sys.stdin, sys.stdout, sys.stderr = open(0, closefd=False), open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
@@ -145,11 +145,11 @@ class Attempt:
 
     @property
     def is_late(self) -> bool:
-        """Return True when it takes too long."""
+        """True if the run takes too long."""
         return monotonic() > self._end
 
     def outcome(self) -> tuple[str, str]:
-        """Wait for its end. Returns "exit N", and what is wrong with it, if anything."""
+        """Wait for the end of the run. Return "exit N", and what is wrong with it, if anything."""
         self.process.join(max(self._end - monotonic(), 0))
         code = self.process.exitcode
         if code is None:
@@ -167,7 +167,7 @@ class Attempt:
 
 
 def outcomes(lines: Iterable[list[str]], capture: Path) -> Iterator[tuple[list[str], str, str]]:
-    """Run command lines, two at a time, and yield each with its outcome as it ends."""
+    """Run command lines, two at a time, and yield each with its outcome when it ends."""
     running: list[Attempt] = []
     waiting = iter(lines)
     while True:
@@ -181,11 +181,11 @@ def outcomes(lines: Iterable[list[str]], capture: Path) -> Iterator[tuple[list[s
 
 
 HEAVY = ("duckdb", "pyarrow.dataset", "pyarrow.parquet")
-"""Modules of extras, imported on use: in a fork they take twice the time of all else."""
+"""Modules of extras that are imported on use: in a fork, they take twice as long as everything else."""
 
 
 def import_shared() -> None:
-    """Import the package, and of extras what is installed; that one is missing, a fork says for itself."""
+    """Import the package and the installed extras; a fork reports by itself that one is missing."""
     for module in walk_packages(pulsarscope.__path__, "pulsarscope.", onerror=lambda _: None):
         if not module.name.startswith("pulsarscope.spark"):
             with suppress(ImportError):
@@ -196,7 +196,7 @@ def import_shared() -> None:
 
 
 def main() -> int:
-    """Run them all, and return 1 when one went wrong."""
+    """Run all command lines, and return 1 if one went wrong."""
     lines = list(command_lines())
     import_shared()
     wrong = 0

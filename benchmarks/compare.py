@@ -3,9 +3,9 @@
     python -m benchmarks.compare FILE... [--rounds 5] [--tools frames,dpkt,tshark-json] [--cut 20000] [--markdown OUT] [--svg OUT]
         [--readme README.md]
 
-How it is measured: measure.py. Peers too slow for a whole capture are compared with ours on its first packets. Peers that are not
-installed are named and left out. Where tshark has no Pulsar dissector it does less than the others: it decodes TCP only. Exit code 1 when
-two of them find different frames.
+measure.py describes the method. Peers too slow for a whole capture are compared with ours on its first packets. Peers that are not
+installed are named and left out. Without a Pulsar dissector, tshark does less than the others: it decodes TCP only. Exit code 1 if two of
+them find different frames.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def measure(capture: Path, tools: dict[str, Tool], rounds: int) -> list[Measurem
 
 
 def compare(captures: list[Path], tools: dict[str, Tool], rounds: int, packets: int) -> list[Measurement]:
-    """Return the commands for each capture; slow tools get its first packets, after the tool that ratios refer to."""
+    """Return the commands for each capture; slow tools get its first packets, after the tool that the ratios refer to."""
     fast = {name: tool for name, tool in tools.items() if not tool.cut}
     slow = {name: tool for name, tool in tools.items() if tool.cut}
     measurements = []
@@ -58,13 +58,13 @@ def compare(captures: list[Path], tools: dict[str, Tool], rounds: int, packets: 
 
 
 def label(measurement: Measurement, *, dissector: bool) -> str:
-    """Return the name of a tool in the results, with a note when tshark decodes only TCP."""
+    """Return the name of a tool in the results, with a note if tshark decodes only TCP."""
     tshark_only = measurement.name.startswith("tshark") and not dissector
     return f"{measurement.tool.label} (TCP only: no Pulsar dissector)" if tshark_only else measurement.tool.label
 
 
 def markdown(measurements: list[Measurement], rounds: int, *, dissector: bool) -> str:
-    """Format the results as a table; ratios are CPU time to that of the first tool on a capture."""
+    """Format the results as a table; ratios are CPU time relative to the first tool on a capture."""
     lines = [
         f"Least processor time (user + system) and most memory of {rounds} interleaved rounds of whole processes. {machine()}",
         "",
@@ -89,7 +89,7 @@ README_PART = re.compile("(?<=<!-- speed: made by benchmarks.compare -->\n).*?(?
 
 
 def short_table(measurements: list[Measurement]) -> str:
-    """Format the processor times as a row for each capture and a column for each tool, each with its ratio to the slowest."""
+    """Format processor times with one row for each capture and one column for each tool, each with its ratio to the slowest."""
     captures = dict.fromkeys(row.capture for row in measurements)
     names = list(dict.fromkeys(row.tool.label for row in measurements))
     lines = [f"| processor time | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
@@ -103,7 +103,7 @@ def short_table(measurements: list[Measurement]) -> str:
 
 
 def write_readme(readme: Path, measurements: list[Measurement]) -> None:
-    """Put the short table into a README, between its two marks. Raises ValueError when it has none."""
+    """Put the short table into a README, between its two marks. Raises ValueError if it has none."""
     text, count = README_PART.subn(lambda _: "\n" + short_table(measurements) + "\n", readme.read_text())
     if not count:
         raise ValueError(f"{readme} has no marks for the table")

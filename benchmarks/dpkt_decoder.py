@@ -1,8 +1,8 @@
-"""The peer written with dpkt. One JSON line per frame.
+"""The peer written with dpkt. Writes one JSON line per frame.
 
     python -m benchmarks.dpkt_decoder FILE
 
-pcap and pcapng with Ethernet only.
+Reads pcap and pcapng with Ethernet only.
 """
 
 from __future__ import annotations

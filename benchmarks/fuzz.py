@@ -1,11 +1,11 @@
-"""Mutated captures against the invariants of `tests.scenarios.invariants`, for a time or a number of inputs.
+"""Checks of mutated captures against the invariants of `tests.scenarios.invariants`, for a time or a number of inputs.
 
     python -m benchmarks.fuzz --seconds 60 --seed 1 --jobs 2
     python -m benchmarks.fuzz --inputs 1000000 --seed 1 --jobs 2
     python -m benchmarks.fuzz --readers --seconds 30       # the compiled reader against the Python one, instead
 
-Input number N of a seed is always the same. An input that fails is made smaller and written into tests/regressions, where the
-tests try it from then on; the exit code is then 1.
+Input number N of a seed is always the same. An input that fails is reduced and written into tests/regressions, and the tests try it from
+then on; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from tests.scenarios.invariants import NONE, Invariants
 REGRESSIONS = Path(__file__).parents[1] / "tests" / "regressions"
 
 OTHER_EVERY = 8
-"""Inputs for each of which one of the slower checks runs."""
+"""One of the slower checks runs for one input in so many."""
 
 STREAMS = 50
-"""Streams of mutated frames for each capture, when readers are compared."""
+"""Streams of mutated frames for each capture when readers are compared."""
 
 JOBS_EVERY = 500
-"""Runs with two processes for one of so many of them."""
+"""Two processes are tried for one slower check in so many."""
 
 FAILURES_MAX = 10
-"""Failures after which a worker gives up."""
+"""Number of failures after which a worker gives up."""
 
 SHRINK_SECONDS = 30
 
@@ -57,7 +57,7 @@ MEMORY_FOLDER = "/dev/shm"  # noqa: S108 - a folder in memory; what is made in i
 
 
 class Share(NamedTuple):
-    """The part of a worker: inputs number `first`, `first + step`, … below `end`."""
+    """Inputs of one worker: numbers `first`, `first + step`, … below `end`."""
 
     seed: int
     first: int
@@ -66,14 +66,14 @@ class Share(NamedTuple):
     seconds: float | None
     keep: Path
     readers: bool = False
-    """Compare the two readers."""
+    """Compare the two readers instead."""
 
 
 class Outcome(NamedTuple):
-    """Work that a worker has done."""
+    """Work done by a worker."""
 
     inputs: Counter[str]
-    """By level."""
+    """Number of inputs by level."""
     failures: list[str]
 
 
@@ -134,14 +134,14 @@ def work(share: Share) -> Outcome:
 
 
 def fuzz_options() -> Options:
-    """Return options with all secrets of the captures, so that what is inside is reached."""
+    """Return options with all secrets of the captures, so that encrypted content is reached."""
     key_logs = read_key_logs([str(path) for path in sorted(CAPTURES.rglob("*.keylog"))])
     keys = read_key_files([str(path) for path in sorted(CAPTURES.rglob("*.pem"))])
     return msgspec.structs.replace(corpus_options(), key_logs=key_logs, private_keys=keys)
 
 
 def smallest(tried: Input, error: type[Exception], invariants: Invariants | BothReaders) -> bytes:
-    """Return the input without the packets that the failure does not need; found in a limited time."""
+    """Return the input without packets that the failure does not need, as far as the time limit allows."""
 
     def fails(data: bytes) -> bool:
         try:
@@ -167,7 +167,7 @@ def smallest(tried: Input, error: type[Exception], invariants: Invariants | Both
 
 
 def pcap_records(data: bytes) -> tuple[bytes, list[bytes]] | None:
-    """Return the header and the records of a sound pcap file, or None when it is something else."""
+    """Return the header and the records of a sound pcap file; None for anything else."""
     order = PCAP_ORDERS.get(data[:4])
     if order is None:
         return None
@@ -181,7 +181,7 @@ def pcap_records(data: bytes) -> tuple[bytes, list[bytes]] | None:
 
 
 def keep(folder: Path, tried: Input, data: bytes) -> None:
-    """Write an input that fails, named by its level and content."""
+    """Write a failing input to a file named by its level and content."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{tried.level}-{sha256(data).hexdigest()[:10]}.pcap").write_bytes(data)
 

@@ -1,9 +1,9 @@
-"""The time and the memory of commands on captures of N, 2N and 4N of the same thing, all of which waits or is remembered.
+"""Measures time and memory of commands on captures of N, 2N and 4N of the same thing, all of which must wait or be remembered.
 
     python -m benchmarks.growth [--only NAME] [--command decode|diagnose] [--size 100000]
 
-Exit code 1 when a process fails, when its processor time without its start grows faster than the capture (the slope of its logarithm is
-above SLOPE_MAX, in each of some rounds), or when it takes more memory than `benchmarks.memory` allows.
+Exit code 1 if a process fails, if its processor time without start-up grows faster than the capture (the slope of its logarithm is above
+SLOPE_MAX in every round), or if it takes more memory than `benchmarks.memory` allows.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ SLOPE_MAX = 1.2
 GROWTH = 4
 
 ROUNDS_MAX = 3
-"""Rounds in which the slope may come down: other work on the machine makes single runs slow."""
+"""Most rounds to bring the slope down: other work on the machine slows single runs."""
 
 LEAST_SECONDS = 0.01
-"""Processor time below which a difference to the start means nothing."""
+"""Processor time below which the difference to start-up means nothing."""
 
 TOGETHER = 100
-"""Frames of one write."""
+"""Frames in one write."""
 
 COMMANDS = {"decode": "decode {} -f ndjson --records all", "diagnose": "diagnose {} --fail-on never"}
 
 
 def written(capture: Capture, frames: Iterable[tuple[int, bytes]]) -> None:
-    """Write frames of one connection, many of a side at once."""
+    """Write frames of one connection, many of each side at once."""
     (connection,) = connections(capture, 1)
     waiting: tuple[list[bytes], list[bytes]] = ([], [])
     for side, frame in frames:
@@ -50,12 +50,12 @@ def written(capture: Capture, frames: Iterable[tuple[int, bytes]]) -> None:
 
 
 def requests(capture: Capture, size: int) -> None:
-    """Ask without an answer."""
+    """Write requests without a response."""
     written(capture, ((CLIENT, command_frame("LOOKUP", topic="persistent://a/b/c", request_id=10 + number)) for number in range(size)))
 
 
 def bad_checksums(capture: Capture, size: int) -> None:
-    """Write entries that were changed on their way."""
+    """Write entries that were damaged on their way."""
     frame = bytearray(send(0, b"x" * 100))
     frame[-1] ^= 1
     written(capture, ((CLIENT, bytes(frame)) for _ in range(size)))
@@ -68,7 +68,7 @@ def unacknowledged(capture: Capture, size: int) -> None:
 
 
 def acknowledged_late(capture: Capture, size: int) -> None:
-    """Deliver messages that the consumer acknowledges one by one when it has got all."""
+    """Deliver messages that the consumer acknowledges one by one after it has received all."""
     frames = Frames()
     written(capture, ((side, frames.of(number, b"x" * 100)[2 + (side == CLIENT)]) for side in (SERVER, CLIENT) for number in range(size)))
 
@@ -89,7 +89,7 @@ def producers(capture: Capture, size: int) -> None:
 
 
 def topics(capture: Capture, size: int) -> None:
-    """Look each topic up, and subscribe to it."""
+    """Look up each topic, and subscribe to it."""
     written(
         capture,
         (
@@ -126,7 +126,7 @@ def fragments(capture: Capture, size: int) -> None:
 
 
 def syns(capture: Capture, size: int) -> None:
-    """Ask for connections that nobody accepts."""
+    """Write requests for connections that nobody accepts."""
     for number in range(size):
         Connection(capture, number).knock()
 
@@ -145,13 +145,13 @@ SHAPES: dict[str, Callable[[Capture, int], None]] = {
 
 
 def slope(start: Measurement, measurements: list[Measurement]) -> float:
-    """Return how fast the processor time grows: 1 when it is proportional to the number. `start` is of a capture with one thing."""
+    """Return how fast the processor time grows: 1 if it is proportional to the number. `start` measures a capture with one item."""
     first, last = (max(each.best - start.best, LEAST_SECONDS) for each in (measurements[0], measurements[-1]))
     return log(last / first) / log(GROWTH)
 
 
 def measure(start: Measurement, measurements: list[Measurement], out: Path) -> str:
-    """Run until the slope is small enough, or ROUNDS_MAX times. Return what went wrong, "" for nothing."""
+    """Run until the slope is small enough, or ROUNDS_MAX times. Return what went wrong, or ""."""
     for _ in range(ROUNDS_MAX):
         for measurement in (start, *measurements):
             run(measurement, out)

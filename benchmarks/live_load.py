@@ -1,7 +1,7 @@
 """Loss and memory of `pulsarscope live -w` on a full line: `python -m benchmarks.live_load`. Needs CAP_NET_RAW, and two processors or more.
 
-A process sends Pulsar frames through a loopback connection as fast as it can, or at --rate, and another one takes them. Said are the
-bytes sent, what became of the packets (kept, dropped by the kernel, not decoded), and processor time and memory.
+One process sends Pulsar frames through a loopback connection as fast as it can, or at --rate; another receives them. The results are the
+bytes sent, the fate of the packets (kept, dropped by the kernel, not decoded), processor time and memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _options = Struct("<HHQ").unpack_from
 
 
 def frames_of(name: str) -> bytes:
-    """Return the bytes of a client of `benchmarks.traffic`, about CHUNK_BYTES."""
+    """Return the client's bytes of `benchmarks.traffic`, about CHUNK_BYTES."""
     scene = scenario(name, seed=1)
     said = bytearray()
     for writes in itertools.chain([scene.first], scene.rounds):
@@ -43,7 +43,7 @@ def frames_of(name: str) -> bytes:
 
 
 def send(port: int, frames: bytes, seconds: float, rate: float | None, sent: multiprocessing.Queue[int]) -> None:
-    """Send frames over and over; return the number of bytes."""
+    """Send the frames over and over; return the number of bytes sent."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         begin, total = time.monotonic(), 0
         while (passed := time.monotonic() - begin) < seconds:
@@ -56,7 +56,7 @@ def send(port: int, frames: bytes, seconds: float, rate: float | None, sent: mul
 
 
 def take(server: socket.socket) -> None:
-    """Take what one connection brings."""
+    """Receive and discard the bytes of one connection."""
     connection, _ = server.accept()
     room = bytearray(CHUNK_BYTES)
     while connection.recv_into(room):
@@ -64,7 +64,7 @@ def take(server: socket.socket) -> None:
 
 
 def kept(path: Path) -> tuple[int, int, int, int]:
-    """Return the packets of a pcapng file, their bytes, and what the kernel received and dropped by its own count."""
+    """Return the packets of a pcapng file, their bytes, and the kernel's counts of packets received and dropped."""
     packets = size = received = dropped = 0
     with path.open("rb") as file:
         while len(head := file.read(8)) == 8:
@@ -82,7 +82,7 @@ def kept(path: Path) -> tuple[int, int, int, int]:
 
 
 def memory(process: int) -> float:
-    """Resident bytes, in MiB."""
+    """Return the resident memory in MiB."""
     (pages,) = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
     return int(pages) / 1024
 
@@ -125,7 +125,7 @@ def run(seconds: float, rate: float | None, traffic: str, folder: str | None, op
 
 
 def main() -> None:
-    """Run it and say what came out."""
+    """Run the measurement and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--traffic", default="big", choices=("tiny", "batch", "big"))

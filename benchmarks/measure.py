@@ -1,8 +1,8 @@
-"""Whole processes: their processor time, their memory, and what they put out.
+"""Measurement of whole processes: their processor time, memory and output.
 
-Every tool runs start-up and imports included, writing to /dev/null. Tools that are compared take turns, so that a slow moment of the
-machine hits all of them; of the rounds the least processor time (user + system) counts, and the most memory. Before the rounds each tool
-runs once with its output counted: a fast wrong answer is none, and nobody pays for a file that is not in memory yet.
+Every tool runs including start-up and imports, and writes to /dev/null. Tools that are compared take turns, so that a slow moment of the
+machine hits all of them; the least processor time (user + system) and the most memory of all rounds count. Before the rounds, each tool
+runs once with its output counted: a fast wrong answer does not count, and no tool pays for a file that is not cached yet.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ child.returncode = os.waitstatus_to_exitcode(status)
 print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
 sys.exit(child.returncode)
 """
-"""Starts one tool from a process of a few MB, and prints its processor time in seconds and its peak memory in KiB."""
+"""Program that starts one tool from a process of a few MB, and prints its processor time in seconds and its peak memory in KiB."""
 
 MESSAGES = "messages"
-"""Name of the counts of messages among those of commands, which are in capitals."""
+"""Key of the number of messages among the counts of commands, which are in capitals."""
 
 RECORD = re.compile(rb'\{"record":"(\w+)"')
 COMMAND = re.compile(rb'"command": ?"(\w+)"')
@@ -52,7 +52,7 @@ TIMELINE = re.compile(" *[0-9:.]+ .*? (?:→|←) ([A-Z][A-Z0-9_]+)".encode())
 
 
 def count_lines(lines: Iterable[bytes], _: Path) -> Counter[str]:
-    """Whole frames by command, and messages, in JSON lines; lines of the peers are frames."""
+    """Count whole frames by command, and messages, in JSON lines; lines of peers are frames."""
     found: Counter[bytes] = Counter()
     for line in lines:
         record = RECORD.match(line)
@@ -64,12 +64,12 @@ def count_lines(lines: Iterable[bytes], _: Path) -> Counter[str]:
 
 
 def count_timeline(lines: Iterable[bytes], _: Path) -> Counter[str]:
-    """Whole frames by command in a timeline."""
+    """Count whole frames by command in a timeline."""
     return Counter(match[1].decode() for line in lines if (match := TIMELINE.match(line)) and not CUT.search(line))
 
 
 def count_parquet(lines: Iterable[bytes], folder: Path) -> Counter[str]:
-    """Whole frames by command, and messages, in a folder of Parquet files; that nothing comes any more says that they are written."""
+    """Count whole frames by command, and messages, in a folder of Parquet files; they are complete when the output ends."""
     count_nothing(lines, folder)
     if not (folder / "frame.parquet").exists():
         return Counter()
@@ -89,16 +89,16 @@ def count_nothing(lines: Iterable[bytes], _: Path) -> Counter[str]:
 
 
 class Tool(NamedTuple):
-    """A command line; {} in it is the capture, {out} a folder that it may write."""
+    """A command line; {} stands for the capture, {out} for a folder that it may write."""
 
     label: str
     command: str
     finding: Callable[[Iterable[bytes], Path], Counter[str]] = count_nothing
-    """Finds what it decoded in its output or in {out}."""
+    """Counts what the tool decoded, from its output or {out}."""
     cut: bool = False
-    """True for a tool so slow that it is compared on the beginning of a capture."""
+    """True for a tool so slow that it is compared on the beginning of a capture only."""
     needs: str = ""
-    """Module without which it does not run."""
+    """Module that the tool needs."""
 
 
 TOOLS = {
@@ -130,11 +130,11 @@ TOOLS = {
         "pyshark + protobuf + json", f"{sys.executable} -m benchmarks.pyshark_decoder {{}}", count_lines, cut=True, needs="pyshark"
     ),
 }
-"""Ours and the peers by name. tshark reassembles disordered segments: by default it loses frames."""
+"""Ours and the peers by name. tshark is told to reassemble segments out of order; by default it loses frames."""
 
 
 def missing(tool: Tool) -> str:
-    """Reason for which a tool cannot run here; empty when it can."""
+    """Return why a tool cannot run here; "" if it can."""
     if tool.needs and not find_spec(tool.needs):
         return f"{tool.needs} is not installed"
     program = "tshark" if tool.needs == "pyshark" else shlex.split(tool.command)[0]
@@ -142,7 +142,7 @@ def missing(tool: Tool) -> str:
 
 
 def has_pulsar_dissector() -> bool:
-    """Return True when there is a tshark that knows the protocol."""
+    """Return True if there is a tshark that knows the protocol."""
     if not shutil.which("tshark"):
         return False
     protocols = subprocess.run(["tshark", "-G", "protocols"], capture_output=True, text=True, check=True).stdout  # noqa: S607
@@ -151,7 +151,7 @@ def has_pulsar_dissector() -> bool:
 
 @dataclass(slots=True)
 class Measurement:
-    """Measurement of a tool on a capture. Times in seconds, memory in bytes; empty lists when it failed."""
+    """Measurement of a tool on a capture. Times in seconds, memory in bytes; empty lists if it failed."""
 
     capture: Path
     """A file, or a folder of files."""
@@ -209,7 +209,7 @@ def count(measurement: Measurement, out: Path) -> None:
 def run(measurement: Measurement, out: Path) -> None:
     """Run a process to its end, and add its resources.
 
-    The kernel counts the memory of the parent as the minimum of the peak, so that the parent must be small.
+    The kernel counts the parent's memory as the minimum of the peak, so the parent must be small.
     """
     start = time.perf_counter()
     launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, *measurement.line(out)]
@@ -235,7 +235,7 @@ def interleave(measurements: Sequence[Measurement], rounds: int) -> None:
 
 
 def differences(measurements: Sequence[Measurement]) -> list[str]:
-    """Return a sentence for each tool with other counts than the first tool with any in that capture."""
+    """Return a sentence for each tool whose counts differ from those of the first tool that counts anything on the same capture."""
     first: dict[tuple[Path, str], Measurement] = {}
     sentences = []
     for measurement in measurements:

@@ -1,9 +1,9 @@
-"""The captures that need most memory, the batches of clients as they are, and the peak that each command may have with them.
+"""Measures peak memory on the captures that need most, and on batches as clients make them, and compares it with the limits.
 
     python -m benchmarks.memory [--only NAME] [--share 1.0] [--jobs 1]
 
-Each shape is made by code, read by whole processes (measure.py), and removed. Exit code 1 when a process fails, or takes more than
-LIMIT_MIB, or than the limit of its shape. A smaller `--share` of the connections, messages or requests is quicker, and shows less.
+Each shape is made by code, read by whole processes (measure.py), and removed. Exit code 1 if a process fails, or takes more than LIMIT_MIB
+or the limit of its shape. A smaller `--share` of the connections, messages or requests is quicker, but shows less.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from tests.scenarios.bookkeeper import add, added, ledger_entry
 LIMIT_MIB = 350
 
 LARGE_MSS = 64_000
-"""Bytes of a packet where only the number of bytes matters: as of a network card that joins segments."""
+"""Size of packets where only the number of bytes matters: as from a network card that joins segments."""
 
 FRAME_BYTES = 4_900_000
 """Size of a frame almost as large as brokers allow by default."""
 
 
 ENTRIES_TOGETHER = 50
-"""Entries that are on their way at a time."""
+"""Entries that are on their way at the same time."""
 
 FIRST_ENTRY = 1 << 21
-"""First number of an entry of which all take as many bytes."""
+"""First number of entries that all take the same number of bytes."""
 
 
 class Shape(NamedTuple):
@@ -48,7 +48,7 @@ class Shape(NamedTuple):
     size: int
     commands: tuple[str, ...]
     limit_mib: float = float("inf")
-    """A bound below LIMIT_MIB."""
+    """A limit below LIMIT_MIB."""
 
 
 def send(number: int, payload: bytes, **metadata: object) -> bytes:
@@ -57,13 +57,13 @@ def send(number: int, payload: bytes, **metadata: object) -> bytes:
 
 
 def batch_of(codec: str, messages: list[Single]) -> tuple[bytes, dict[str, object]]:
-    """Return the compressed payload of a batch, and its fields of the metadata."""
+    """Return the compressed payload of a batch, and the metadata fields that describe it."""
     plain = batch(messages)
     return compress(codec, plain), {"compression": codec, "uncompressed_size": len(plain), "num_messages_in_batch": len(messages)}
 
 
 def connections(capture: Capture, count: int, mss: int = LARGE_MSS) -> list[Connection]:
-    """Begin connections, each with a producer and a consumer."""
+    """Open connections, each with a producer and a consumer."""
     made = [Connection(capture, number, mss) for number in range(count)]
     for connection in made:
         connection.open()
@@ -73,7 +73,7 @@ def connections(capture: Capture, count: int, mss: int = LARGE_MSS) -> list[Conn
 
 
 def dense_batches(capture: Capture, count: int) -> None:
-    """Write batches of which a few hundred bytes hold as many messages as are read of one."""
+    """Write batches of a few hundred bytes that hold as many messages as are read of one batch."""
     (connection,) = connections(capture, 1)
     payload, metadata = batch_of("ZSTD", [Single(b"x" * 200, {"partition_key": "key"})] * 65_000)
     for number in range(count):
@@ -81,7 +81,7 @@ def dense_batches(capture: Capture, count: int) -> None:
 
 
 def wide_batches(capture: Capture, count: int) -> None:
-    """Write batches whose messages have properties that take as much memory as is spent on one batch."""
+    """Write batches whose messages have properties that take as much memory as one batch may use."""
     (connection,) = connections(capture, 1)
     properties = [{"key": f"name-{number}", "value": "v" * 20} for number in range(200)]
     payload, metadata = batch_of("ZSTD", [Single(b"x", {"properties": properties})] * 1_000)
@@ -90,7 +90,7 @@ def wide_batches(capture: Capture, count: int) -> None:
 
 
 def batches(capture: Capture, count: int) -> None:
-    """Write batches as large as clients make them by default, produced and consumed."""
+    """Write batches of the clients' default size, produced and consumed."""
     (connection,) = connections(capture, 1)
     payload, metadata = batch_of("LZ4", [Single(b"x" * 100, {"partition_key": f"key-{number}"}) for number in range(1_000)])
     frames = Frames(1_000, "LZ4", int(str(metadata["uncompressed_size"])))
@@ -126,7 +126,7 @@ def idle_connections(capture: Capture, count: int) -> None:
 
 
 def large_packets(capture: Capture, count: int) -> None:
-    """Write two packets as large as a host hands to its network card on each of the connections, all open at once."""
+    """Write two packets of the size that a host hands to its network card on each of the connections, all open at once."""
     made = connections(capture, count)
     for number in range(2):
         for connection in made:
@@ -142,7 +142,7 @@ def large_names(capture: Capture, count: int) -> None:
 
 
 def stored_entries(capture: Capture, count: int) -> None:
-    """Write entries that a client publishes, and its broker stores at two bookies."""
+    """Write entries that a client publishes, and that its broker stores on two bookies."""
     client = Connection(capture, 0, LARGE_MSS)
     bookies = [Connection(capture, 1 + number, LARGE_MSS, (f"10.9.0.{number + 1}", 3181)) for number in range(2)]
     for connection in (client, *bookies):
@@ -161,7 +161,7 @@ def stored_entries(capture: Capture, count: int) -> None:
 
 
 def numbered_entries() -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
-    """Yield SEND, ADD, its answer and the receipt of one entry after the other: the first one with other numbers, for building is slow."""
+    """Yield SEND, ADD, its answer and the receipt of each entry: the frames of the first with other numbers, as building is slow."""
     first = varint(FIRST_ENTRY)
     sent = send(FIRST_ENTRY, b"x" * 100)
     receipt = command_frame("SEND_RECEIPT", producer_id=1, sequence_id=FIRST_ENTRY, message_id={"ledgerId": 7, "entryId": FIRST_ENTRY})
@@ -174,7 +174,7 @@ def numbered_entries() -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
 
 
 def varint(number: int) -> bytes:
-    """Return a number from FIRST_ENTRY on as protobuf writes it."""
+    """Return the protobuf varint of a number from FIRST_ENTRY on."""
     return bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14 & 127 | 128, number >> 21 & 127))
 
 
@@ -202,12 +202,12 @@ def write(out: Path, make: Callable[[Capture, int], None], size: int) -> None:
 
 
 def command(capture: Path, line: str) -> Measurement:
-    """Return the measurement of a command yet to be run."""
+    """Return the measurement of a command, not run yet."""
     return Measurement(capture, line, Tool(line, f"{OURS} {line} -q"))
 
 
 def measured(name: str, share: float) -> list[Measurement]:
-    """Return what each command of a shape took, one after the other."""
+    """Run the commands of a shape, one after the other, and return their measurements."""
     shape = SHAPES[name]
     with TemporaryDirectory() as folder:
         capture = Path(folder) / "shape.pcap"

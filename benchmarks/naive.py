@@ -1,8 +1,8 @@
-"""Parts that the peers share: streams, frames and rows as one writes them in an afternoon. One JSON line per frame.
+"""Parts that the peers share: streams, frames and rows, as one would write them in an afternoon. Writes one JSON line per frame.
 
-A peer reads packets with a library of its own and hands the TCP segments to `write_frames`. Correct on data in and out of order,
-retransmitted or overlapping; it knows no gaps, no midstream start, no sessions. The generated protobuf module is that of the tests; it
-is loaded on its own, so that a peer does not pay for importing their package.
+A peer reads packets with its own library and hands the TCP segments to `write_frames`. The result is correct on data in and out of order,
+retransmitted or overlapping; gaps, captures that start midstream and sessions are not supported. The generated protobuf module is that of
+the tests; it is loaded on its own, so that a peer does not pay for importing their package.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BODY_NAMES = {field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fi
 
 
 class Segment(NamedTuple):
-    """A TCP segment as a peer read it; time in seconds since the epoch."""
+    """A TCP segment as read by a peer; time in seconds since the epoch."""
 
     packet: int
     time: float
@@ -57,12 +57,12 @@ def fields_of(message: Message) -> dict[str, Any]:
 
 
 def plain(value: object) -> object:
-    """Bytes as hex, the rest as it is."""
+    """Return bytes as hex, other values unchanged."""
     return value.hex() if isinstance(value, bytes) else value
 
 
 class Stream:
-    """Direction of a connection: puts segments in order and cuts frames."""
+    """One direction of a connection: puts segments in order and cuts frames."""
 
     def __init__(self, key: Key, first: int) -> None:
         family = AF_INET if len(key[0]) == 4 else AF_INET6
@@ -74,7 +74,7 @@ class Stream:
         self.buffer = bytearray()
 
     def add(self, sequence: int, payload: bytes) -> None:
-        """Take a segment, and append the bytes in order to the buffer."""
+        """Take a segment, and append the bytes that are in order to the buffer."""
         ahead = (sequence - self.next + 0x8000_0000 & 0xFFFF_FFFF) - 0x8000_0000
         if ahead > 0:
             if len(payload) > len(self.waiting.get(sequence, b"")):
@@ -95,7 +95,7 @@ class Stream:
             self.next = self.next + len(fresh) & 0xFFFF_FFFF
 
     def frames(self) -> Iterator[bytes]:
-        """Remove and yield the complete frames in the buffer, without their length field."""
+        """Remove and yield the complete frames in the buffer, without their length fields."""
         position = 0
         while len(self.buffer) - position >= 4:
             (size,) = struct.unpack_from(">I", self.buffer, position)
@@ -107,7 +107,7 @@ class Stream:
 
 
 def decode(frame: bytes) -> dict[str, Any]:
-    """Decode a frame as a dict."""
+    """Decode a frame into a dict."""
     (command_size,) = struct.unpack_from(">I", frame)
     end = 4 + command_size
     command = pb.BaseCommand.FromString(frame[4:end])

@@ -1,8 +1,8 @@
 """Cost of `pulsarscope pipeline` on this machine beside `decode`: `python -m benchmarks.on_spark FILE [--rounds 3] [--markdown OUT]`.
 
-A row for `decode --jobs 1` and 2, `pipeline` in local[1] and local[2], and `pipeline` of next to nothing, which is what starting Spark
-takes. Processor time is that of all processes that a command leaves behind or starts, Java among them; memory is that of the largest
-worker of Python, which decodes. Tools take turns; of the rounds the least processor time counts.
+The rows are `decode --jobs 1` and 2, `pipeline` in local[1] and local[2], and `pipeline` on next to nothing, which shows what starting
+Spark costs. Processor time covers all processes that a command starts or leaves behind, including Java; memory is that of the largest
+Python worker, which decodes. Tools take turns; the least processor time of all rounds counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.measure import OURS, machine
 NEXT_TO_NOTHING = Path(__file__).resolve().parent.parent / "captures" / "quickstart.pcapng"
 LOOK_SECONDS = 0.05
 WORKER = b"pyspark"
-"""Workers are forks of a daemon, which has its module in its command line."""
+"""Workers are forks of a daemon, and have its module in their command lines."""
 
 LAUNCHER = """
 import ctypes, os, resource, subprocess, sys
@@ -39,11 +39,11 @@ except ChildProcessError:
 print(usage.ru_utime + usage.ru_stime)
 sys.exit(code)
 """
-"""Starts a command and waits for all processes that it leaves behind; prints their total processor time in seconds."""
+"""Program that starts a command, waits for all processes that it leaves behind, and prints their total processor time in seconds."""
 
 
 class Run(NamedTuple):
-    """Cost of one command: seconds of processors and of the clock, and bytes of the largest worker of Python."""
+    """Cost of one command: processor and elapsed seconds, and bytes of the largest Python worker."""
 
     cpu: float
     wall: float
@@ -51,13 +51,13 @@ class Run(NamedTuple):
 
 
 class Way(NamedTuple):
-    """Way to get the tables of a capture. {out} is a folder that is not there yet."""
+    """A way to get the tables of a capture. {out} is a folder that does not exist yet."""
 
     label: str
     command: tuple[str, ...]
 
     def run(self, capture: Path, records: str) -> Run:
-        """Carry it out.
+        """Run the command.
 
         Raises:
             RuntimeError: it failed.
@@ -87,7 +87,7 @@ WAYS = (
     Way("pipeline --master local[2]", (*PIPELINE, "local[2]")),
 )
 STARTS = {way.label: Way(way.label, tuple(str(NEXT_TO_NOTHING) if part == "{capture}" else part for part in way.command)) for way in WAYS}
-"""The same on next to nothing."""
+"""The same command on next to nothing."""
 
 
 @contextmanager
@@ -113,12 +113,12 @@ def watched(root: int) -> Iterator[list[int]]:
 
 
 def is_java(process: int) -> bool:
-    """Return True for the virtual machine, whose command line names Python's modules, too."""
+    """Return True for the Java virtual machine, whose command line also names Python modules."""
     return Path(f"/proc/{process}/comm").read_text().startswith("java")
 
 
 def peak_bytes(process: int) -> int:
-    """Most memory that a process has had, in bytes."""
+    """Return the peak memory of a process in bytes."""
     status = Path(f"/proc/{process}/status").read_text()
     return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:")), 0)
 
@@ -134,7 +134,7 @@ def descendants(root: int) -> list[int]:
 
 
 def table(capture: Path, records: str, rounds: int) -> str:
-    """All ways in turns, as Markdown."""
+    """Run all ways in turns, and return the results as Markdown."""
     runs: dict[str, list[Run]] = {way.label: [] for way in WAYS}
     starts: dict[str, list[Run]] = {way.label: [] for way in WAYS}
     for _ in range(rounds):

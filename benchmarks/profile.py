@@ -3,10 +3,10 @@
     python -m benchmarks.profile [--functions 3] FILE
     python -m benchmarks.profile [--functions 3] messages FILE --format ndjson
 
-Runs pulsarscope in this process, its output thrown away: what follows the options is its command line, and a capture alone stands for
-`decode FILE --format ndjson`. Every few milliseconds of processor time
-a signal looks where the program stands; the innermost function of ours decides the stage, so that what it calls elsewhere (protobuf, zlib,
-msgspec, the collector) counts for it. Unlike cProfile this slows nothing down, and many small functions seem no dearer than they are.
+Runs pulsarscope in this process and discards its output. The arguments after the options are its command line; a capture alone stands for
+`decode FILE --format ndjson`. Every few milliseconds of processor time, a signal samples the position of the program; the innermost
+function of the package decides the stage, so that what it calls elsewhere (protobuf, zlib, msgspec, the garbage collector) counts for it.
+Unlike cProfile, this slows nothing down, and does not exaggerate the cost of many small functions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 PACKAGE = Path(__file__).resolve().parent.parent / "pulsarscope"
 INTERVAL_SECONDS = 0.001
-"""The kernel may make it as long as its own tick, mostly 4 ms."""
+"""The kernel may round it up to its own tick, mostly 4 ms."""
 
 STAGES = {
     "capture": "read",
@@ -42,13 +42,13 @@ STAGES = {
     "output/render": "render",
     "model": "",
 }
-"""Stage by the beginning of a module's path, the first that fits; "": that of the caller. What fits none is "other"."""
+"""Stages by the beginning of a module's path; the first match counts. "" is the stage of the caller; without a match it is "other"."""
 
 ORDER = ("start", "read", "tcp", "split", "decode", "payloads", "session", "encode", "render", "other")
 
 
 class Place(NamedTuple):
-    """Place at which the program stood."""
+    """A position of the program."""
 
     stage: str
     function: str
@@ -73,7 +73,7 @@ def place(frame: FrameType | None) -> Place:
 
 @contextmanager
 def sampling() -> Iterator[Counter[Place]]:
-    """Count how often the program stood at each place while the block ran."""
+    """Count the samples at each place while the block runs."""
     found: Counter[Place] = Counter()
     previous = signal.signal(signal.SIGPROF, lambda _, frame: found.update((place(frame),)))
     signal.setitimer(signal.ITIMER_PROF, INTERVAL_SECONDS, INTERVAL_SECONDS)
@@ -85,7 +85,7 @@ def sampling() -> Iterator[Counter[Place]]:
 
 
 def run(arguments: list[str]) -> None:
-    """`pulsarscope` with these arguments, as the console script runs it.
+    """Run `pulsarscope` with these arguments, as the console script does.
 
     Raises:
         SystemExit: always, at its end.

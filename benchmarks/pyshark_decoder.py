@@ -1,9 +1,9 @@
-"""The peer written with pyshark, which reads what tshark prints for each packet. One JSON line per frame.
+"""The peer written with pyshark, which reads what tshark prints for each packet. Writes one JSON line per frame.
 
     python -m benchmarks.pyshark_decoder FILE
 
-pyshark as it is by default: tshark's PDML, one packet object at a time. tshark prints the bytes of each TCP segment whatever it makes of
-them, so that this works with and without a Pulsar dissector.
+pyshark runs with its defaults: tshark's PDML, one packet object at a time. tshark prints the bytes of each TCP segment whatever it makes of
+them, so this works with and without a Pulsar dissector.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m benchmarks.readers [--count 4000] [--rounds 5]
 
-Frames: the entries of the generated capture "tiny" (benchmarks/traffic.py). Read by the templates of frames before them, as the splitter
-does; by the generated readers alone; by the reference alone. Batches: messages of one shape, and messages of many lengths. Read with the
-columns of many messages at once; one by one by the generated reader; by the reference.
+Frames: the entries of the generated capture "tiny" (benchmarks/traffic.py), read with templates of earlier frames, as the splitter does;
+with the generated readers alone; and with the reference alone. Batches: messages of one shape, and messages of many lengths, read in
+columns, many messages at a time; one by one with the generated reader; and with the reference.
 
 On two shared cores (Intel Xeon, CPython 3.11), ns each:
 
@@ -41,11 +41,11 @@ MESSAGES = 100
 """Messages in a batch."""
 
 Row = tuple[str, float, float, float]
-"""Name; nanoseconds with templates or columns, by the generated readers, by the reference."""
+"""Name; nanoseconds with templates or columns, with the generated readers, with the reference."""
 
 
 class SingleReader(BatchReader):
-    """Reads no messages by a shape."""
+    """A batch reader that reads no messages by shape."""
 
     def _read_run(self, *_: object) -> bool:
         self._singles_ahead = SINGLES_MAX
@@ -53,14 +53,14 @@ class SingleReader(BatchReader):
 
 
 class ReferenceReader(BatchReader):
-    """Leaves every message to the reference."""
+    """A batch reader that leaves every message to the reference."""
 
     def _read_common(self, *_: object) -> int:
         return 0
 
 
 def frames_of(name: str, count: int) -> dict[str, list[bytes]]:
-    """Return frames of a generated capture by their command, so many of each; ids of two bytes and more, as templates have them."""
+    """Return `count` frames of a generated capture for each command; their ids have two bytes or more, as templates require."""
     decoder = FrameDecoder()
     frames: dict[str, list[bytes]] = {"SEND": [], "SEND_RECEIPT": [], "MESSAGE": [], "ACK": []}
     for writes in islice(scenario(name, 1).rounds, count // 500 + 2):
@@ -74,7 +74,7 @@ def frames_of(name: str, count: int) -> dict[str, list[bytes]]:
 
 
 def nanoseconds(read: Callable[[bytes], object], items: list[bytes], rounds: int) -> float:
-    """Return the least time of an item, of several rounds over all of them."""
+    """Return the least time per item of several rounds over all of them."""
     best = float("inf")
     for _ in range(rounds):
         start = time.process_time()
@@ -103,7 +103,7 @@ def frame_rows(count: int, rounds: int) -> Iterable[Row]:
 
 
 def batch_rows(count: int, rounds: int) -> Iterable[Row]:
-    """Measure the ways of reading messages of batches, without their payloads' digests."""
+    """Measure the ways of reading messages of batches, without the digests of their payloads."""
     source = random.Random(1)  # noqa: S311 - no secret
     plan = Plans(show_secrets=False).named("SingleMessageMetadata")
     for name, lengths in (("message of a batch, one shape", 1), ("message of a batch, many lengths", 50)):

@@ -1,8 +1,8 @@
-"""The peer written with scapy. One JSON line per frame.
+"""The peer written with scapy. Writes one JSON line per frame.
 
     python -m benchmarks.scapy_decoder FILE
 
-scapy's own TCPSession mistakes retransmitted and disordered segments for new ones, so that the streams here are those of the other
+scapy's own TCPSession takes retransmitted segments and segments out of order for new ones, so the streams here are those of the other
 peers.
 """
 
@@ -33,7 +33,7 @@ def segments(path: str) -> Iterator[Segment]:
                 ip, family = packet[IPv6], AF_INET6
                 length = ip.plen - 4 * tcp.dataofs
             key = (inet_pton(family, ip.src), tcp.sport, inet_pton(family, ip.dst), tcp.dport)
-            # What lies behind the length in the IP header is padding of the link layer.
+            # Bytes after the length in the IP header are padding of the link layer.
             yield Segment(number, float(packet.time), key, tcp.seq, bool(tcp.flags.S), bytes(tcp.payload)[:length])
 
 

@@ -5,10 +5,10 @@
     python -m benchmarks.traffic replicate IN OUT --times 10
     python -m benchmarks.traffic disorder IN OUT --share 0.005
 
-tiny: unbatched messages of 100 bytes, produced and consumed on one connection, many frames to a packet. sync: three connections,
-one send, receipt, delivery, acknowledgment at a time, one frame to a packet. batch: LZ4 batches of 100 messages with keys and
-properties. big: bodies of 64 KiB. connections: short connections, a hundred at a time. replicate: another capture several times, each
-time with other clients. disorder: packets swapped and repeated. Equal arguments give equal bytes.
+tiny: unbatched messages of 100 bytes, produced and consumed on one connection, many frames per packet. sync: three connections, one send,
+receipt, delivery and acknowledgment at a time, one frame per packet. batch: LZ4 batches of 100 messages with keys and
+properties. big: bodies of 64 KiB. connections: short connections, a hundred at a time. replicate: copies of another capture, each with
+other clients. disorder: packets swapped and repeated. Equal arguments give equal bytes.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ RECORD = struct.Struct("<IIII")
 TCP = struct.Struct(">HHIIHHHH")
 
 Write = tuple[int, bytes]
-"""Write of an application: side and bytes."""
+"""A write of an application: side and bytes."""
 
 
 class Content(NamedTuple):
-    """Contents of a capture that a run must find. A message counts where it is produced and where it is delivered."""
+    """What a run must find in a capture. A message counts where it is produced and where it is delivered."""
 
     frames: int
     messages: int
 
     def times(self, number: int) -> Content:
-        """Return the content of a number of copies."""
+        """Return the content of several copies."""
         return Content(self.frames * number, self.messages * number)
 
 
 class Scenario(NamedTuple):
-    """Beginning of a connection, its endless rounds, and the contents of each."""
+    """The beginning of a connection, its endless rounds, and the content of each round."""
 
     first: list[Write]
     rounds: Iterator[list[Write]]
@@ -91,7 +91,7 @@ class Capture:
 
 
 class Connection:
-    """Cuts writes into packets. The Ethernet and IP headers, which depend on the length alone, are made once per length."""
+    """A connection that cuts writes into packets. The Ethernet and IP headers depend on the length alone, and are made once per length."""
 
     def __init__(self, capture: Capture, number: int, mss: int = MSS, server: tuple[str, int] = ("10.0.0.1", 6650)) -> None:
         self._capture = capture
@@ -114,7 +114,7 @@ class Connection:
         self._packet(CLIENT, ACK)
 
     def write(self, side: int, data: bytes) -> None:
-        """Write as an application does; every second segment and the last one are acknowledged."""
+        """Write bytes as an application does; every second segment and the last one are acknowledged."""
         mss = self._mss
         for count, start in enumerate(range(0, len(data), mss), 1):
             last = start + mss >= len(data)
@@ -123,7 +123,7 @@ class Connection:
                 self._packet(1 - side, ACK)
 
     def close(self) -> None:
-        """FIN from either side."""
+        """Write a FIN from either side."""
         for side in (CLIENT, SERVER):
             self._packet(side, FIN | ACK)
             self._next[side] += 1
@@ -144,7 +144,7 @@ class Connection:
 
 
 def prelude(permits: int) -> list[Write]:
-    """Beginning of a client with one producer and one consumer."""
+    """Return the beginning of a client with one producer and one consumer."""
     return [
         (CLIENT, command_frame("CONNECT", client_version="benchmark", protocol_version=21)),
         (SERVER, command_frame("CONNECTED", server_version="benchmark", protocol_version=21, max_message_size=5_242_880)),
@@ -160,7 +160,7 @@ def prelude(permits: int) -> list[Write]:
 
 
 class Frames:
-    """The four frames in the life of an entry, the fields that change set on messages that are kept."""
+    """The four frames in the life of an entry, made by setting the changing fields of protobuf messages that are kept."""
 
     def __init__(self, messages: int = 1, codec: str = "NONE", uncompressed: int = 0) -> None:
         self._metadata = pb.MessageMetadata(producer_name="producer-1", publish_time=PUBLISH_TIME_MS)
@@ -181,7 +181,7 @@ class Frames:
         )
 
     def of(self, number: int, payload: bytes) -> tuple[bytes, bytes, bytes, bytes]:
-        """SEND, SEND_RECEIPT, MESSAGE and ACK of the entry with this number."""
+        """Return SEND, SEND_RECEIPT, MESSAGE and ACK of the entry with this number."""
         self._metadata.sequence_id = number
         self._send.send.sequence_id = number
         self._receipt.send_receipt.sequence_id = number
@@ -199,14 +199,14 @@ class Frames:
 
 
 def scene(frames: Frames, payloads: list[bytes], burst: int, messages: int = 1) -> Scenario:
-    """Write rounds of `burst` entries: sent, confirmed, delivered and acknowledged, with permits for the next."""
+    """Return rounds of `burst` entries: sent, confirmed, delivered and acknowledged, with permits for the next."""
     return Scenario(
         prelude(burst * messages), rounds(frames, payloads, burst, messages), Content(frames=4 * burst + 1, messages=2 * burst * messages)
     )
 
 
 def rounds(frames: Frames, payloads: list[bytes], burst: int, messages: int) -> Iterator[list[Write]]:
-    """Endless; `messages` in an entry."""
+    """Yield rounds without end; an entry has `messages` messages."""
     flow = command_frame("FLOW", consumer_id=2, messagePermits=burst * messages)
     number = 0
     while True:
@@ -223,7 +223,7 @@ def batched(source: random.Random, number: int) -> Single:
 
 
 def scenario(name: str, seed: int) -> Scenario:
-    """tiny, sync, batch or big."""
+    """Return the scenario tiny, sync, batch or big."""
     source = random.Random(seed)  # noqa: S311 - no secret
     if name == "tiny":
         return scene(Frames(), [source.randbytes(100) for _ in range(1000)], 500)
@@ -236,7 +236,7 @@ def scenario(name: str, seed: int) -> Scenario:
 
 
 def steady(out: Path, name: str, megabytes: float, seed: int) -> Content:
-    """tiny, sync, batch or big, until the file has this size."""
+    """Write the scenario tiny, sync, batch or big until the file has this size."""
     with out.open("wb") as file:
         capture = Capture(file)
         connections = [Connection(capture, number) for number in range(3 if name == "sync" else 1)]
@@ -260,7 +260,7 @@ def steady(out: Path, name: str, megabytes: float, seed: int) -> Content:
 
 
 def short_connections(out: Path, count: int, seed: int) -> Content:
-    """`count` connections of two messages each; a hundred are open at a time."""
+    """Write `count` connections of two messages each; a hundred are open at a time."""
     first, source, content = scenario("sync", seed)
     script = [*first, *next(source), *next(source)]
     with out.open("wb") as file:
@@ -279,7 +279,7 @@ def short_connections(out: Path, count: int, seed: int) -> Content:
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Time (as the file has it, in its smaller unit) and packet of a little-endian pcap file.
+    """Yield time (in the file's smaller unit) and packet of each record of a little-endian pcap file.
 
     Raises:
         ValueError: another kind of file.
@@ -296,7 +296,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def write_records(source: Path, out: Path, packets: Iterable[tuple[int, bytes]]) -> None:
-    """Write packets behind the file header of `source`."""
+    """Write packets after the file header of `source`."""
     with source.open("rb") as file:
         header = file.read(24)
     unit = 1_000_000 if header[0] == 0xD4 else 1_000_000_000
@@ -310,7 +310,7 @@ def write_records(source: Path, out: Path, packets: Iterable[tuple[int, bytes]])
 def copies(path: Path, times: int, port: int) -> Iterator[tuple[int, bytes]]:
     """Yield the IPv4 packets of an Ethernet capture `times` times in sequence, each time with other client addresses.
 
-    The upper half of an address grows by what the lower half loses, so that checksums stay valid.
+    The lower half of an address decreases by what the upper half gains, so that checksums stay valid.
     """
     first = last = None
     for time, _ in records(path):
@@ -327,7 +327,7 @@ def copies(path: Path, times: int, port: int) -> Iterator[tuple[int, bytes]]:
 
 
 def disordered(path: Path, share: float, seed: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the packets of a capture with times in order, a `share` of them two packets late and a `share` twice."""
+    """Yield the packets of a capture with ordered times, a `share` of them two packets late and a `share` twice."""
     source = random.Random(seed)  # noqa: S311 - no secret
     packets = records(path)
     for time, packet in packets:

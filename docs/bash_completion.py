@@ -159,7 +159,7 @@ def _quoted(words: tuple[str, ...]) -> str:
 
 
 def _values() -> Iterator[str]:
-    """Yield a branch for each option; for each command of an option that differs between commands."""
+    """Yield a branch for each option, and for each command if an option differs between commands."""
     known: dict[str, dict[str, Value]] = {}
     for command, name, option in every_option():
         known.setdefault(name, {})[command] = option.value
@@ -180,7 +180,7 @@ def _setting(value: Value) -> str:
 
 
 def _arguments() -> Iterator[tuple[str, str, str]]:
-    """Yield command, form and words for each command whose argument is no file."""
+    """Yield command, form and words for each command whose argument is not a file."""
     for command in commands():
         first = command.arguments[0].value if command.arguments else Value(ANY)
         if first.form != FILE:

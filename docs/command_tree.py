@@ -1,4 +1,4 @@
-"""The commands with their options and arguments, and what may stand for each value: the source of completion scripts and man pages."""
+"""The commands with their options and arguments, and the possible values of each: the source of completion scripts and man pages."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ class Value(NamedTuple):
     """Values that a placeholder stands for."""
 
     form: str
-    """FLAG: none. ANY: what cannot be known. WORD: one of the words; LIST: several, separated by commas; FILTER: words in an expression.
+    """FLAG: none. ANY: unknown. WORD: one of the words; LIST: several, separated by commas; FILTER: words in an expression.
 
-    BEFORE, BEHIND: words before or behind an equals sign; FILE_BEHIND: a file behind it."""
+    BEFORE, BEHIND: words before or after an equals sign; FILE_BEHIND: a file after it.
+    """
 
     words: tuple[str, ...] = ()
     named: str = ""
-    """Name of the list that has the words, if it is one of `word_lists`."""
+    """Name of the list that contains the words, if it is one of `word_lists`."""
 
 
 class Parameter(NamedTuple):
     """An option or an argument of a command."""
 
     names: tuple[str, ...]
-    """As they are written, the short one first; none for an argument."""
+    """Names as written, the short one first; none for an argument."""
     metavar: str
     help: str
     value: Value
     default: str = ""
     many: bool = False
-    """May be given several times."""
+    """True if it may be given several times."""
     required: bool = False
 
 
@@ -89,14 +90,14 @@ _VALUES: Mapping[str, Value] = {
     "none|dir|interface|REGEX": Value(WORD, ("none", "dir", "interface")),
     "SIZE|off": Value(WORD, ("off",)),
 }
-"""By the placeholder in the help; what may stand for others cannot be known."""
+"""Values by the placeholder in the help; those of other placeholders are unknown."""
 
 _VALUES_OF = {
     ("live", "interfaces"): Value(INTERFACE),
     ("stats", "by"): Value(LIST, named="sections"),
     ("registry", "by"): Value(LIST, named="registry_sections"),
 }
-"""By command and parameter, where the placeholder does not show it."""
+"""Values by command and parameter, where the placeholder does not show them."""
 
 
 @cache
@@ -136,7 +137,7 @@ def word_lists() -> Mapping[str, tuple[str, ...]]:
 
 
 def words_of(value: Value) -> tuple[str, ...]:
-    """Return the words that may stand for a value."""
+    """Return the possible words of a value."""
     return word_lists()[value.named] if value.named else value.words
 
 

@@ -84,7 +84,7 @@ def _commands() -> Iterator[str]:
 
 
 def _options() -> Iterator[str]:
-    """Yield a line for each option; one for all commands in which it is the same."""
+    """Yield a line for each option, or a single line for all commands in which it is the same."""
     lines: dict[str, list[str]] = {}
     for command in commands():
         for option in command.options:

@@ -1,4 +1,4 @@
-"""Writes all that is made of the package: pages and their examples, completion scripts, man pages, the self-test, and the README's picture.
+"""Writes everything made from the package: pages and examples, completion scripts, man pages, the self-test, and the README's pictures.
 
 python -m docs.make_all
 """

@@ -1,8 +1,8 @@
-"""Writes what the commands in the pages show: each block of a page that begins with `$ pulsarscope` gets the output of that command.
+"""Writes the output of commands into the pages: each block of a page that begins with `$ pulsarscope` gets the output of that command.
 
     python docs/make_examples.py
 
-Commands run in the root of a clone, in bash, in a terminal of 100 columns; tests/docs holds the pages to what they show.
+Commands run in the root of a clone, in bash, in a terminal of 100 columns; tests/docs checks that the pages show their output.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def output_of(command: str) -> str:
 
 
 def filled(page: str) -> str:
-    """Return a page with what its commands show."""
+    """Return a page with the output of its commands."""
     return BLOCK.sub(lambda block: f"```console\n$ {block[1]}\n{output_of(block[1])}\n```", page)
 
 

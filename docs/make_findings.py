@@ -2,7 +2,7 @@
 
     python docs/make_findings.py
 
-The codes come from the package, the kinds of bad input from bad_inputs.tsv beside this file; tests/docs holds both to what happens.
+The codes come from the package, the kinds of bad input from bad_inputs.tsv beside this file; tests/docs checks both.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class BadInput(NamedTuple):
     section: str
     input: str
     codes: tuple[str, ...]
-    """Findings that it may give."""
+    """Findings that it may cause."""
     exits: tuple[int, ...]
-    """Exit codes that it may give; none where the product has no such part yet."""
+    """Exit codes that it may cause; none if the product has no such part yet."""
     handling: str
 
 
 def all_codes() -> dict[str, FindingEntry]:
-    """Every finding code by name."""
+    """Return every finding code by name."""
     return finding_entries(make_dissectors())
 
 

@@ -14,7 +14,7 @@ BEGIN, END = "<!-- metrics -->\n", "<!-- end of metrics -->\n"
 
 
 def table() -> str:
-    """Return the table between its marks."""
+    """Return the table, between its marks."""
     lines = ["| metric | labels | |", "|---|---|---|"]
     for metric in METRICS:
         name = f"{PREFIX}_{metric.name}{'_total' if metric.kind == 'counter' else ''}"

@@ -1,4 +1,4 @@
-"""Draw the pictures of the README: what pulsarscope shows of captures, by running it in a terminal of its own.
+"""Draws the pictures of the README: what pulsarscope shows of captures, when it runs in a terminal of its own.
 
 python docs/make_picture.py
 """
@@ -38,7 +38,7 @@ THEME = TerminalTheme(
 
 
 def screen_of(arguments: tuple[str, ...]) -> str:
-    """Return the output of the program to a terminal, with colours."""
+    """Return the output of the program in a terminal, with colours."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     hidden = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}
@@ -50,7 +50,7 @@ def screen_of(arguments: tuple[str, ...]) -> str:
         try:
             while part := os.read(ours, 1 << 16):
                 parts.append(part)
-        except OSError:  # how a terminal says that its last writer has gone
+        except OSError:  # a terminal signals in this way that its last writer has gone
             pass
     if process.returncode:
         sys.exit(process.returncode)
@@ -61,7 +61,7 @@ SPACES = re.compile(r'x="(?P<x>[\d.]+)" (?P<y>y="[\d.]+") textLength="(?P<length
 
 
 def place(match: re.Match[str]) -> str:
-    """Return a piece of text at its position without surrounding spaces, which some viewers drop."""
+    """Return a piece of text at its position, without surrounding spaces, which some viewers drop."""
     text = html.unescape(match["text"])
     cell = float(match["length"]) / max(len(text), 1)
     kept = text.strip()

@@ -1,4 +1,4 @@
-"""Writes the pages of reference: commands.md from the command line, records.md from the column table, library.md from the docstrings.
+"""Writes the reference pages: commands.md from the command line, records.md from the column table, library.md from the docstrings.
 
 python docs/make_reference.py
 """
@@ -86,7 +86,7 @@ def library_page() -> str:
 
 
 def _entry(name: str, function: Callable[..., Any]) -> Iterator[str]:
-    """Yield the lines of a function: its arguments, and its docstring with lists for its sections."""
+    """Yield the lines of a function: its arguments, and its docstring with its sections as lists."""
     parameters = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.name != "self"]
     yield f"### {name}\n\n```python\n{name}({', '.join(map(_parameter, parameters))})\n```\n"
     text = inspect.getdoc(function) or ""

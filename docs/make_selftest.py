@@ -2,7 +2,7 @@
 
     python docs/make_selftest.py
 
-Their commands and messages are held against the truth files of the clients by the tests; the digests only carry that to other machines.
+Tests compare their commands and messages with the truth files of the clients; the digests only carry the result to other machines.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ NAMES = (
     "stuck-consumer.pcap",
     "bookkeeper/e3.pcap.zst",
 )
-"""Small captures, which between them need every codec, container and protocol."""
+"""Small captures that together need every codec, container and protocol."""
 
 
 def content() -> bytes:
-    """Return the file."""
+    """Return the content of the file."""
     return msgspec.json.format(msgspec.json.encode({name: decoded(CAPTURES / name) for name in NAMES}), indent=1) + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""Writes share/: completion scripts for bash, zsh and fish, and the man pages, all of them made of the commands.
+"""Writes share/, all of it made from the commands: completion scripts for bash, zsh and fish, and the man pages.
 
 python -m docs.make_share
 """

@@ -1,4 +1,4 @@
-"""The man pages: one of the program, and one of each command."""
+"""The man pages: one for the program, and one for each command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from docs.command_tree import FLAG, PROGRAM, Command, Parameter, commands, findi
 from pulsarscope.dissect.plugins.finding_catalogue import Wording
 
 _DATE = "2026-11-27"
-"""When the pages were last looked through: readers of man pages expect a date."""
+"""Date of the last review of the pages: readers of man pages expect one."""
 
 _EXIT_CODES = (
     ("0", "Done."),
@@ -116,7 +116,7 @@ def _dashes(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Escape a line: a backslash, what roff turns into typographic signs, and a control sign at the beginning."""
+    """Escape a line: backslashes, characters that roff would make typographic, and a control character at the beginning."""
     escaped = (
         text.strip()
         .replace("\\", r"\(rs")

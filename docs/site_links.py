@@ -1,4 +1,4 @@
-"""A hook of MkDocs: links of the pages to files outside of `docs` become plain text on the site, which does not have these files."""
+"""A hook of MkDocs: links from pages to files outside of `docs` become plain text on the site, which does not have these files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Regenerate what `protocols/pulsar/frame` and `tests/scenarios` have from `pulsar.proto` (needs the `test` extra: grpcio-tools).
+"""Regenerate the modules in `protocols/pulsar/frame` and `tests/scenarios` that are made from `pulsar.proto`.
 
-`schema.py` holds what a decoder needs, as plain tables: importing protobuf would take a quarter of the time that a small capture takes.
-`pulsar_pb2.py` is protoc's own module, the encoder and oracle of the tests.
+`schema.py` contains what a decoder needs as plain tables: importing protobuf would take a quarter of the time that a small capture takes.
+`pulsar_pb2.py` is the output of protoc, the encoder and oracle of the tests. Needs grpcio-tools, from the extra `test`.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def _enums(prefix: str, enums: object, messages: object) -> Iterator[tuple[str, 
 
 
 def tables(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Messages and enumerations of the schema's text."""
+    """Return messages and enumerations of the schema's text."""
     names: dict[str, Any] = {}
     exec(text, names)  # noqa: S102 - the module that this program has just written
     return names["MESSAGES"], names["ENUMS"]
 
 
 def main(target: Path = TARGET, tests: Path = TESTS) -> int:
-    """Write the modules; protoc's exit code."""
+    """Write the modules; return the exit code of protoc."""
     well_known = str(files("grpc_tools") / "_proto")
     described = target / "pulsar.descriptor"
     arguments = ["protoc", f"-I{HERE}", f"-I{well_known}", f"--python_out={tests}", f"--descriptor_set_out={described}"]

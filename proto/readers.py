@@ -1,4 +1,4 @@
-"""Write the source of the fast reader: one straight-line function for each message that a connection is full of.
+"""Write the source of the fast reader: one straight-line function for each message of which connections are full.
 
 Clients and brokers write the fields of a message in the order of their numbers. A generated function follows that order without a table
 and raises `UncommonFormError` or another of FALLBACK_ERRORS on anything else: an unknown field, another order, a field that must not
@@ -24,16 +24,16 @@ ROOTS = (
     "MessageMetadata",
     "BrokerEntryMetadata",
 )
-"""Messages whose readers are generated, with those of all messages within them; SingleMessageMetadata has a loop of its own."""
+"""Messages whose readers are generated, with all messages nested in them; SingleMessageMetadata has its own loop."""
 
 SPLIT = frozenset({"MessageMetadata"})
-"""Messages whose optional fields are read by a function of their own: for callers that have read the required ones, and remembered."""
+"""Messages whose optional fields are read by a separate function, for callers that have read the required ones and cached them."""
 
 TIMES = frozenset({"publish_time", "broker_timestamp"})
 """Fields that hold a time in milliseconds, which neighbouring messages share."""
 
 NAMES = frozenset({"producer_name"})
-"""Fields that hold a name, of which a capture has few; required ones of MessageMetadata."""
+"""Fields that hold a name, of which a capture has few; they are required fields of MessageMetadata."""
 
 HEAD = '''"""The fast reader: made by proto/readers.py; what it cannot read raises one of FALLBACK_ERRORS."""
 
@@ -77,7 +77,7 @@ if {name} > 127:
         if byte > 127:
             {more}
 """
-"""A varint of up to three bytes behind its tag; `more` deals with a longer one."""
+"""A varint of up to three bytes after its tag; `more` handles a longer one."""
 
 TIME = """\
 {name} = TIMES.get(data[at + {tag_bytes} : at + {tag_bytes} + 6], 0)
@@ -111,7 +111,7 @@ if size > 127:
         raise UncommonFormError
 stop = at + size
 """
-"""The length of a text or a message; short ones need no look at `end`, which comes once, behind the last field."""
+"""The length of a text or a message; short ones are not compared with `end`, which is checked once, after the last field."""
 
 REST = """\
     return {name}_rest(data, at, end, out)
@@ -129,7 +129,7 @@ def {name}_rest(data: bytes, at: int, end: int, out: dict[str, Any]) -> dict[str
 
 def {name}_optional(data: bytes, at: int, end: int, out: dict[str, Any]) -> dict[str, Any]:
 """
-"""Optional fields, which neighbouring messages often share, behind the required ones."""
+"""Optional fields, which neighbouring messages often share, after the required ones."""
 
 BATCH = """\
 def single_messages(
@@ -202,11 +202,11 @@ def single_messages(
         pass
     return position
 """
-"""A loop over the messages of a batch that have properties, partition_key, payload_size and sequence_id, or some of them."""
+"""A loop over the messages of a batch with the fields properties, partition_key, payload_size and sequence_id, or some of them."""
 
 
 def _batch_function(rows: Iterable[FieldRow]) -> str:
-    """Return the loop of BATCH with its varints and lengths."""
+    """Return the loop of BATCH with its varints and lengths filled in."""
     kinds = {row[1]: row[2] for row in rows}
     length = LENGTH.format(tag_bytes=1)
     ladders = {
@@ -227,7 +227,7 @@ _LONG = {"int64": "long_int64", "uint64": "long_int64", "int32": "long_int32", "
 
 
 def readers_text(messages: Mapping[str, tuple[FieldRow, ...]], enums: Mapping[str, Mapping[int, str]]) -> str:
-    """Return the generated module: a function for each message that the roots reach, and the table of them."""
+    """Return the generated module: a function for each message that the roots reach, and the table of these functions."""
     names = list(reached(messages))
     used = sorted({row[4] for name in names for row in messages[name] if row[2] == "enum"})
     lines = [HEAD]
@@ -245,7 +245,7 @@ def readers_text(messages: Mapping[str, tuple[FieldRow, ...]], enums: Mapping[st
 
 
 def reached(messages: Mapping[str, tuple[FieldRow, ...]]) -> Iterator[str]:
-    """Yield the roots and the messages within them, inner ones first."""
+    """Yield the roots and the messages nested in them, inner ones first."""
     seen: set[str] = set()
 
     def visit(name: str) -> Iterator[str]:
@@ -266,7 +266,7 @@ def _snake(name: str) -> str:
 
 
 def _local(row: FieldRow) -> str:
-    """Return the variable of a required field, with a suffix of its own."""
+    """Return the variable of a required field, with a suffix that keeps it distinct."""
     return f"{row[1]}_"
 
 
@@ -279,7 +279,7 @@ def _indented(text: str, levels: int) -> str:
 
 
 def _function(message: str, rows: Iterable[FieldRow]) -> Iterator[str]:
-    """Generate the function of a message: leading required fields into a literal, then the others in order of their numbers."""
+    """Generate the function of a message: leading required fields go into a literal, the others follow in order of their numbers."""
     rows = sorted(rows)
     leading = next((index for index, row in enumerate(rows) if row[3] != "required" or row[0] > 15), len(rows))
     required, others = rows[:leading], rows[leading:]
@@ -311,9 +311,9 @@ def _function(message: str, rows: Iterable[FieldRow]) -> Iterator[str]:
 
 
 def _optional(row: FieldRow, message: str, *, ends: bool) -> Iterator[str]:
-    """Generate an optional field, or one behind an optional field; with `ends` the message may end behind it."""
+    """Generate an optional field, or a required one after an optional field; with `ends`, the message may end after it."""
     number, name, _, label, inner = row
-    if inner == message:  # only the reference counts how deep messages are nested
+    if inner == message:  # only the reference counts the nesting of messages
         return
     following = "tag = data[at] + (data[at + 1] << 8)" if number > 15 else "tag = data[at]"
     after = (["if at == end:", "    return out"] if ends else []) + [following]
@@ -337,7 +337,7 @@ def _tag(row: FieldRow) -> int:
 
 
 def _value(row: FieldRow, name: str) -> str:
-    """Lines that read a tag and the value behind it into a variable."""
+    """Return lines that read a tag and the value after it into a variable."""
     number, field, kind, _, inner = row
     tag_bytes = 2 if number > 15 else 1
     if field in TIMES:
