@@ -1,4 +1,4 @@
-"""Rules about Pulsar clients and brokers: a module for each theme, with its finding codes and the rules that report them."""
+"""Rules about Pulsar clients and brokers: one module per theme, with its finding codes and the rules that report them."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ _NEED_BOTH = frozenset(
         "retry-without-close", "send-unanswered",
     }
 )  # fmt: skip
-"""Findings about what the other side did not send."""
+"""Findings about missing frames of the other side."""
 
 RULES = Rules(
     codes=join_codes(theme.CODES for theme in THEMES),

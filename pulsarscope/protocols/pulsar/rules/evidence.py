@@ -41,13 +41,13 @@ def consumer_of(fact: Fact) -> tuple[str, int]:
 
 
 def title_of(fact: Fact, consumers: int, topic: str) -> str:
-    """Return how a text names so many consumers of one subscription; the fact is about one of them."""
+    """Return the name of `consumers` consumers of one subscription in a text; the fact is about one of them."""
     values = fact.values
     return str(values["title"]) if consumers == 1 else f"{consumers} consumers of subscription {values['subscription']} on {topic}"
 
 
 def latest_seen(facts: Iterable[Fact]) -> int:
-    """Return the latest time in the facts: that of a fact, or the end of its connection if it has that."""
+    """Return the latest time in the facts: the time of a fact or, if it has one, the end of its connection."""
     latest: int = max(fact.values.get("seen", fact.where.time) for fact in facts)
     return latest
 
@@ -68,7 +68,7 @@ def closed_windows(context: RuleContext, host: str) -> list[ReportedFinding]:
 
 
 def gaps_in(context: RuleContext) -> list[ReportedFinding]:
-    """Return the first findings about bytes of a connection that the capture lacks."""
+    """Return the first findings about bytes of a connection that are missing in the capture."""
     return [finding for code in GAP_CODES for finding in context.reported(code)] if context.lost else []
 
 
@@ -78,14 +78,14 @@ def may_lack_frames(context: RuleContext) -> bool:
 
 
 def answers_lost(context: RuleContext, since: int) -> int:
-    """Return how many answers to requests up to that time may be among the server's bytes that the capture lacks."""
+    """Return how many answers to requests up to `since` may be among the server's missing bytes."""
     gaps = [gap.evidence for gap in _gaps_of(context, context.server) if since <= gap.where.time]
-    # Of many short pieces, which one finding counts together, each may be of another answer.
+    # Each of many short pieces, which one finding counts together, may belong to another answer.
     return sum(max(-(-(gap.get("size") or gap.get("bytes", 0)) // SHORTEST_FRAME), gap.get("count", 1)) for gap in gaps)
 
 
 def may_lack(context: RuleContext, since: int, until: int, side: str = CLIENT) -> bool:
-    """Return True when a frame of one side may be among the bytes that the capture lacks between two times.
+    """Return True when a frame of one side may be among the missing bytes between two times.
 
     `until` is the current time: how many later rows are already known differs between ways of running.
     """
@@ -96,13 +96,13 @@ def may_lack(context: RuleContext, since: int, until: int, side: str = CLIENT) -
 
 
 def latest_lack(context: RuleContext, until: int) -> int:
-    """Return the time of the client's latest bytes that the capture lacks, up to the current time `until`; -1: it lacks none."""
+    """Return the time of the client's latest missing bytes, up to the current time `until`; -1: none are missing."""
     times = [gap.where.time for gap in _gaps_of(context, context.client) if gap.where.time <= until]
     return until if len(times) >= STREAM_FINDINGS_MAX else max(times, default=-1)
 
 
 def latest_gap(context: RuleContext, until: int) -> int:
-    """Return the time of either side's latest bytes that the capture lacks, up to the current time `until`; -1: it lacks none."""
+    """Return the time of either side's latest missing bytes, up to the current time `until`; -1: none are missing."""
     return max((gap.where.time for gap in gaps_in(context) if gap.where.time <= until), default=-1)
 
 
@@ -121,7 +121,7 @@ def _gaps_of(context: RuleContext, sender: str) -> list[ReportedFinding]:
 
 
 def unanswered(context: RuleContext, asked: Iterable[Where]) -> list[Where]:
-    """Return the requests, oldest first, whose answers cannot be among the bytes that the capture lacks."""
+    """Return the requests, oldest first, whose answers cannot be among the missing bytes."""
     excused, rest = 0, []
     for where in reversed([*asked]):  # the latest request has the fewest missing bytes after it
         if excused < answers_lost(context, where.time):
@@ -146,5 +146,5 @@ def is_in_use(row: ConnectionRow, latest: frozenset[str]) -> bool:
 
 
 def capitalized(text: str) -> str:
-    """Return a sentence with its first letter in upper case, all others as they are."""
+    """Return a sentence with its first letter in upper case, and all others unchanged."""
     return text[0].upper() + text[1:]

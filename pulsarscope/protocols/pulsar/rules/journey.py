@@ -31,23 +31,23 @@ IDLE_NS = 300_000_000_000
 """Time without facts after which an entry is evaluated: acknowledgement time-outs and redelivery delays are about one minute."""
 
 RECEIVED, DELIVERED, ACKED, CONFIRMED = "received", "delivered", "acked", "confirmed"
-"""Kinds of facts: SEND_RECEIPT (with its SEND: one fact, because there are very many), MESSAGE, ACK, ACK_RESPONSE. Of a replicated message
-`SOURCE` is the cluster that it comes from."""
+"""Kinds of facts: SEND_RECEIPT (one fact with its SEND, because there are very many), MESSAGE, ACK, ACK_RESPONSE. `SOURCE` is the original
+cluster of a replicated message."""
 
 SOURCE = "from"
 
 MESSAGES = "messages"
-"""Kind of facts: what a SEND or a MESSAGE holds; messages, each (index in the batch, sequence id, trace, span), size of the batch,
-partition. Only there for records of journeys, as are the ACKs that a cumulative one stands for."""
+"""Kind of facts: the contents of a SEND or a MESSAGE. Values: messages, each (index in the batch, sequence id, trace, span), size of the
+batch, partition. Emitted only for records of journeys, like the ACKs for which a cumulative ACK stands."""
 
 
 WRITTEN, READ = "written", "read"
-"""Kinds of facts of a storage: an entry on its way to it, and back; checksum, server: its endpoint, and of a write answered_ns:
-nanoseconds to the answer, None without one that says that it is stored."""
+"""Kinds of facts about storage: an entry on its way to a storage server, and back. Values: checksum; server: its endpoint; for a write,
+answered_ns: nanoseconds to the answer, None without an answer that confirms it."""
 
 
 class EntryDelivery(NamedTuple):
-    """Delivery of an entry, with its acknowledgement."""
+    """A delivery of an entry, with its acknowledgement."""
 
     where: Where
     topic: str | None
@@ -58,7 +58,7 @@ class EntryDelivery(NamedTuple):
     checksum: str
     """good, bad, absent or unverified."""
     acked: Where | None = None
-    """ACK of the whole entry; a cumulative one that names a later entry counts for records of journeys only."""
+    """ACK of the whole entry. A cumulative ACK of a later entry counts only for records of journeys."""
     parts: tuple[tuple[Where, Sequence[int]], ...] = ()
     """ACKs of some of its messages, with their ack sets."""
     confirmed: Where | None = None
@@ -66,7 +66,7 @@ class EntryDelivery(NamedTuple):
 
 
 class Journey(NamedTuple):
-    """All that the capture has of one entry. Times are those of the capture, so that no two clocks are compared."""
+    """Everything in the capture about one entry. It uses only capture times, so that no two clocks are compared."""
 
     entry: str
     """ledger:entry."""
@@ -78,22 +78,22 @@ class Journey(NamedTuple):
     """Checksum status of SEND."""
     deliveries: tuple[EntryDelivery, ...]
     source: str | None = None
-    """Cluster from which a replicator brought it."""
+    """Cluster from which a replicator copied it."""
 
     def latency_ns(self, delivery: EntryDelivery) -> int | None:
-        """Return the time from SEND to a delivery; None when the capture lacks SEND or has it after the delivery."""
+        """Return the time from SEND to a delivery; None if the capture lacks the SEND or has it after the delivery."""
         return None if self.sent is None else elapsed(self.sent, delivery.where)
 
 
 def elapsed(begin: Where, end: Where) -> int | None:
-    """Return the nanoseconds from one frame to a later one; None when the capture has them in reverse, for no latency is negative."""
+    """Return the nanoseconds from one frame to a later one; None if the capture has them in reverse order: latencies are never negative."""
     return end.time - begin.time if (begin.file, begin.packet) <= (end.file, end.packet) and begin.time <= end.time else None
 
 
 def journeys(entry: str, facts: Sequence[Fact]) -> list[Journey]:
-    """Return the journeys in the facts of one entry, one for each topic and cluster that it comes from: clusters count their own ledgers.
+    """Return the journeys in the facts of one entry, one for each topic and cluster of origin: clusters number ledgers independently.
 
-    A frame whose topic is not in the capture belongs to the topic of the others, when that is the only one.
+    A frame whose topic is not in the capture belongs to the topic of the other frames, if they have only one.
     """
     topics = {values["topic"] for _, what, values in facts if what in (RECEIVED, DELIVERED)} - {None}
     only = next(iter(topics)) if len(topics) == 1 else None
@@ -119,7 +119,7 @@ def journeys(entry: str, facts: Sequence[Fact]) -> list[Journey]:
 
 
 _Name = tuple[str | None, str | None]
-"""Topic, and the cluster that the message comes from."""
+"""Topic, and the cluster of origin of the message."""
 
 
 def _journey(entry: str, name: _Name, receipt: Fact | None, deliveries: Sequence[EntryDelivery]) -> Journey:
@@ -146,14 +146,14 @@ def _settle(deliveries: list[EntryDelivery], where: Where, what: str, values: Ma
 
 
 class JourneyRule(ConnectionRule):
-    """Source of the facts on the journeys through one connection."""
+    """The source of the facts on the journeys through one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._sends: dict[str, tuple[list[Any], str, str | None]] = {}
-        """Place and checksum status of the SENDs without a receipt, and the cluster that their message comes from, by name."""
+        """Place and checksum status of the SENDs without a receipt, and the cluster of origin of their message, by frame name."""
         self._acks: dict[str, tuple[list[str], int]] = {}
-        """Entries and consumer of the ACKs that ask for a response, by name."""
+        """Entries and consumer of the ACKs that request a response, by frame name."""
 
     def _send(self, row: FrameRow) -> None:
         # As `where_of` and `remember`, without the calls: this is done for every SEND.
@@ -235,7 +235,7 @@ class JourneyRule(ConnectionRule):
         """Emit the facts on deliveries; see `ConnectionRule.columns`."""
         try:
             facts = frames.delivered(DELIVERED, named_topic)
-        except (OverflowError, UnicodeEncodeError):  # what `pack` keeps in another form
+        except (OverflowError, UnicodeEncodeError):  # `pack` keeps these in another form
             return False
         self._context.emit_packed(JOURNEY, facts)
         return True
@@ -261,7 +261,7 @@ def is_damaged(fact: Fact) -> bool:
 
 
 def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
-    """Report where an entry was corrupted, when a MESSAGE of it does not match its checksum."""
+    """Report where an entry was corrupted, if one of its MESSAGEs does not match the checksum."""
     if any(map(is_damaged, facts)):
         for journey in journeys(key, facts):
             _evaluate_journey(journey, [fact for fact in facts if fact.what in (WRITTEN, READ)], report)

@@ -1,4 +1,4 @@
-"""Records of journeys: a row for each message and subscription, from the facts on its entry; and the facts that only these rows need."""
+"""Records of journeys: a row for each message and subscription, made from the facts on its entry; and facts that only these rows need."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from pulsarscope.protocols.pulsar.topics import named_topic
 from pulsarscope.protocols.pulsar.waiting import Waiting, is_stored
 
 REPLICATED, ORIGIN = "replicated", "origin"
-"""Facts of an entry: a replicator brings it to another cluster, with topic and broker there; and its position in the cluster of origin."""
+"""Facts of an entry: a replicator copies it to another cluster (with topic and broker there); its position in the cluster of origin."""
 
 
 class _Contents:
-    """Messages of one frame, collected from their rows."""
+    """The messages of one frame, collected from their rows."""
 
     def __init__(self, where: Where, row: MessageRow) -> None:
         self.where = where
@@ -43,7 +43,7 @@ class _Contents:
 
 
 class MessagesRule(ConnectionRule):
-    """Source of the facts on the messages in entries, and on the entries that cumulative ACKs cover."""
+    """The source of the facts on the messages in entries, and on the entries covered by cumulative ACKs."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -52,7 +52,7 @@ class MessagesRule(ConnectionRule):
         """Entries that wait for their ACK, by consumer."""
         self._waiting = 0
         self._replicated: dict[str, str] = {}
-        """Positions in their own cluster of replicated messages without a receipt, by the name of their SEND."""
+        """Positions, in the cluster of origin, of replicated messages without a receipt, by the frame name of their SEND."""
 
     def _send(self, row: FrameRow) -> None:
         self._emit()
@@ -122,7 +122,7 @@ class MessagesRule(ConnectionRule):
         return True
 
     def end(self, row: Any, last: Where) -> None:
-        """Emit what is left."""
+        """Emit the remaining facts."""
         del row, last
         self._emit()
 
@@ -139,7 +139,7 @@ def journey_rows(key: str, facts: Sequence[Fact]) -> Iterator[JourneyRow]:
     contents = {fact.where[:4]: fact.values for fact in facts if fact.what == MESSAGES}
     if contents:
         found = journeys(key, facts)
-        # When several clusters have an entry of this name, it is unknown whose bookies have this one.
+        # If several clusters have an entry with this name, it is unknown whose bookies have this one.
         stored = [fact for fact in facts if fact.what == WRITTEN] if len(found) == 1 else []
         for journey in found:
             storage = _storage(stored, journey.received) | _replication(journey, facts)
@@ -202,7 +202,7 @@ def _acks(delivery: EntryDelivery, index: int | None) -> Iterator[Where]:
 
 
 def _replication(journey: Journey, facts: Sequence[Fact]) -> dict[str, Any]:
-    """Return the columns of replication: where a message comes from, or to which brokers it is replicated."""
+    """Return the columns of replication: the origin of a message, or the brokers to which it is replicated."""
     if journey.source is not None:
         origins = (fact.values["origin"] for fact in facts if fact.what == ORIGIN and fact.where == journey.received)
         return {"replicated_from": journey.source, "origin": next(origins, None)}

@@ -1,4 +1,4 @@
-"""Breaches of the protocol by a client: ids used again while they are taken, commands out of turn or too new."""
+"""Breaches of the protocol by a client: ids reused while they are taken, commands out of turn or too new."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _SINCE = {
     "GET_LAST_MESSAGE_ID": 12, "ACTIVE_CONSUMER_CHANGE": 12, "GET_TOPICS_OF_NAMESPACE": 12, "AUTH_CHALLENGE": 14, "AUTH_RESPONSE": 14,
     "GET_OR_CREATE_SCHEMA": 15, "TC_CLIENT_CONNECT_REQUEST": 19, "TOPIC_MIGRATED": 20,
 }  # fmt: skip
-"""Version of the protocol that brought a command, where ProtocolVersion in PulsarApi.proto says so."""
+"""Protocol version that introduced a command, where ProtocolVersion in PulsarApi.proto says so."""
 
 _NOT_BEFORE = {
     **dict.fromkeys(("NEW_TXN", "ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "END_TXN"), 14),
@@ -90,7 +90,7 @@ _CLOSES = {
 """Noun and id field by command."""
 
 WAITING_MAX = 10_000
-"""Requests, and producers and consumers, of one connection that are remembered."""
+"""Most requests, and most producers and consumers, remembered for one connection."""
 
 _Id = tuple[str, int]
 """Noun and number."""
@@ -103,7 +103,7 @@ class Taken(msgspec.Struct):
     topic: str | None
     answered: bool = False
     refused: bool = False
-    """True when a SEND of the producer was refused: some clients then open it again, which brokers take for the same one."""
+    """True when a SEND of the producer was refused: some clients then open it again, and brokers treat it as the same producer."""
     by_acks: bool = False
     """True for a consumer from before the capture that is known by its ACKs."""
     again: tuple[str, Where, str | None] | None = None
@@ -155,9 +155,9 @@ class BreachRule(ConnectionRule):
         """True when the client uses one counter for all its requests."""
         self._taken: dict[_Id, Taken] = NOTHING
         self._left: dict[_Id, None] = NOTHING
-        """Ids that were closed. Commands that a client still sends for them may have crossed the close."""
+        """Closed ids. Commands that a client still sends for them may have crossed the close on the wire."""
         self._asked: dict[str, _Id] = NOTHING
-        """Ids by name of their PRODUCER or SUBSCRIBE."""
+        """Ids by the frame name of their PRODUCER or SUBSCRIBE."""
         self._breaches: dict[str, Breach] = NOTHING
         """Breaches by code, and by command where it matters."""
         self._versions: tuple[int, ...] = ()
@@ -170,7 +170,7 @@ class BreachRule(ConnectionRule):
 
     def _connect(self, row: FrameRow) -> None:
         self._connecting = True
-        client = str((row.fields or {}).get("client_version") or "0").lower()  # before 2.10 a number for clients of all languages
+        client = str((row.fields or {}).get("client_version") or "0").lower()  # before 2.10, clients of all languages sent only a number
         self._one_counter = not (client[0].isdigit() or "cpp" in client or "proxy" in client)
         self._version(row)
 
@@ -248,7 +248,7 @@ class BreachRule(ConnectionRule):
         left = noun, (row.fields or {}).get(field, -1)
         again = None if (taken := self._taken.get(left)) is None else taken.again
         if row.direction == SERVER and again is not None and again[1].name in self._asked:
-            # Brokers answer before they close: this closes the one before, and is captured late, as a tap may hold back one direction.
+            # Brokers answer before they close: this closes the previous one, and was captured late, because a tap may delay one direction.
             self._retract(again[0], again[1].name)
             self._taken[left] = Taken(again[1], again[2])
             return
@@ -271,7 +271,7 @@ class BreachRule(ConnectionRule):
             self._take_older(row, by_acks=False)
 
     def _take_older(self, row: FrameRow, *, by_acks: bool) -> None:
-        """Take the id of a consumer from before the capture."""
+        """Mark the id of a consumer from before the capture as taken."""
         taken_id = "consumer", (row.fields or {}).get("consumer_id", -1)
         if not self._connecting and taken_id not in self._left and taken_id not in self._taken:
             self._taken = self._taken or {}
@@ -279,7 +279,7 @@ class BreachRule(ConnectionRule):
             remember(self._taken, taken_id, taken, WAITING_MAX)
 
     def _ack(self, row: FrameRow) -> None:
-        """Take the id of a consumer from before the capture that continues to acknowledge."""
+        """Mark the id of a consumer from before the capture as taken because it continues to acknowledge."""
         if self._connecting or row.direction != CLIENT:
             return
         number = (row.fields or {}).get("consumer_id", -1)
@@ -292,7 +292,7 @@ class BreachRule(ConnectionRule):
     def _response(self, row: FrameRow) -> None:
         command, fields = row.command or "", row.fields or {}
         if fields.get("producer_ready") is False:
-            return  # it waits for exclusive access, and for a second answer
+            return  # it waits for exclusive access, and thus for a second answer
         self._waiting.pop((command, fields.get("request_id", -1)), None)
         if (taken := self._taken.get(self._asked.pop(row.request or "", ("", -1)))) is not None:
             taken.answered = True
@@ -323,7 +323,7 @@ class BreachRule(ConnectionRule):
         add_sample(breach.frames, where.name)
 
     def _retract(self, code: str, name: str) -> None:
-        """Take back a breach of this frame."""
+        """Withdraw a breach by this frame."""
         if (breach := self._breaches.get(key := f"{code} ")) is not None:
             breach.count -= 1
             breach.frames = [frame for frame in breach.frames if frame != name]

@@ -1,4 +1,4 @@
-"""Connections, producers and consumers made for very little work, and connections that are cut when they are idle."""
+"""Connections, producers and consumers that are opened for very little work, and connections that are cut while idle."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ UNSUBSCRIBED_MAX = 1_000
 """Consumers of one connection that were unsubscribed and not closed yet; clients that close them do so at once."""
 
 _WORK = {"producer": ("producer-churn-sends", "SENDs of"), "consumer": ("consumer-churn-messages", "messages acknowledged by")}
-"""Threshold and description of the work, by what is made and closed."""
+"""Threshold and description of the work, by what is opened and closed."""
 
 _ALIKE = 0.1
 """Idle times count as equal when they differ by no more than this share."""
@@ -313,7 +313,7 @@ class ChurnRule(ConnectionRule):
         return True
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Skip the messages behind the first one of each consumer; see `ConnectionRule.columns`."""
+        """Skip the messages after the first one of each consumer; see `ConnectionRule.columns`."""
         for group in frames.consumers:
             work = self._consumers.get(group.id)
             if work is None or work.first is None:
@@ -339,7 +339,7 @@ def _consumer_id(row: FrameRow) -> int:
 
 
 def _is_churn(repetitions: Repetitions, count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool, slow: bool) -> bool:
-    """Return True for repetitions with enough busy seconds, or with so many in quick succession that they need none.
+    """Return True for repetitions with enough busy seconds, or enough of them in quick succession.
 
     `in_turn`: none begins before the previous one ends, unlike those that start at the same time. `slow`: all have one purpose.
     """
@@ -395,7 +395,7 @@ def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportF
 
 
 def _most_frames(fact: Fact) -> int:
-    """Return how many frames the client sent at most: some may be among the bytes that the capture lacks."""
+    """Return the maximum number of frames that the client sent: some may be among the missing bytes."""
     frames: int = fact.values["client_frames"]
     return frames + -(-(fact.values["client_missing"] or 0) // SHORTEST_FRAME)
 
@@ -403,7 +403,7 @@ def _most_frames(fact: Fact) -> int:
 def _may_be_churn(short: Sequence[Fact], thresholds: Thresholds) -> bool:
     longest = thresholds.ns("churn-undecided-interval-seconds")
     starts = [fact.values["start"] for fact in short]
-    few = thresholds["churn-undecided-least"] <= len(starts) < thresholds["churn-least"]  # many at that pace are jobs
+    few = thresholds["churn-undecided-least"] <= len(starts) < thresholds["churn-least"]  # many at that pace are scheduled jobs
     return few and all(after - before <= longest for before, after in pairwise(starts))
 
 

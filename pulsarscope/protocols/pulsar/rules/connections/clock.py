@@ -1,4 +1,4 @@
-"""Offsets between the clock of the capture and those of producers and brokers, from the times that these write into messages.
+"""Offsets between the clock of the capture and the clocks of producers and brokers, from the times that these write into messages.
 
 A time is written before its frame is captured, so that offset = clock − capture ≥ written − captured. A frame that is captured before the
 time is written bounds the offset from the other side: a broker stamps an entry after its SEND has passed.
@@ -63,27 +63,27 @@ SAMPLES_MAX = 100
 
 
 class OffsetBound(NamedTuple):
-    """Bound of a clock's offset."""
+    """A bound on the offset of a clock."""
 
     offset_ns: int
     """Written time minus capture time."""
     frames: tuple[Where, ...]
-    """Frames that prove it; the last one is the place of the finding."""
+    """Frames that prove the bound; the last one is the place of the finding."""
 
 
 class ClockRule(ConnectionRule):
-    """Source of the facts on the clocks of the producer and the broker."""
+    """The source of the facts on the clocks of the producer and the broker."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._producer: OffsetBound | None = None
         """Bound from the SEND that followed its publish time most closely."""
         self._sends = 0
-        """SENDs with a publish time."""
+        """Number of SENDs with a publish time."""
         self._emitted = {"sent": 0, "delivered": 0}
-        """Facts by kind."""
+        """Number of emitted facts by kind."""
         self._awaiting_receipt: dict[str, Where] = {}
-        """SENDs by name."""
+        """SENDs without a receipt, by frame name."""
 
     def _send(self, row: FrameRow) -> None:
         metadata = row.metadata or {}
@@ -156,7 +156,7 @@ class ClockRule(ConnectionRule):
         return True
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Hand on those that the broker has stamped, until enough have been sampled; see `ConnectionRule.columns`."""
+        """Pass on deliveries that the broker has stamped, until enough have been sampled; see `ConnectionRule.columns`."""
         for place in frames.stamped if self._emitted["delivered"] < SAMPLES_MAX else ():
             if self._emitted["delivered"] >= SAMPLES_MAX:
                 break
@@ -196,7 +196,7 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds:
 
 
 def evaluate_producers(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:  # noqa: ARG001 - of key rules
-    """Report the offset of the clock of a host whose producers have times that are off, once for each vantage point."""
+    """Report the clock offset of a host whose producers write wrong times, once for each vantage point."""
     by_source: dict[str | None, list[Fact]] = {}
     for fact in facts:
         by_source.setdefault(fact.where.source, []).append(fact)

@@ -83,14 +83,14 @@ _CLOSES = {
     "UNSUBSCRIBE": ("consumer_id", "consumer"),
 }
 _PURPOSES = frozenset({"PRODUCER", "SUBSCRIBE", "SEND", "ACK", "GET_LAST_MESSAGE_ID", "END_TXN"})
-"""Requests for which a client connects; all others only prepare for these."""
+"""Requests for which a client connects; all other requests only prepare for them."""
 _PASSING = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
 """Commands of the data path."""
 _OTHER = {CLIENT: SERVER, SERVER: CLIENT}
 
 
 class ClosingRule(ConnectionRule):
-    """Rule about the end of one connection, and source of the facts on reconnects."""
+    """A rule about the end of one connection, and the source of the facts on reconnects."""
 
     __slots__ = (
         "_abandoned",
@@ -136,7 +136,7 @@ class ClosingRule(ConnectionRule):
         self._queued: dict[str, None] = NOTHING
         """PRODUCERs that have to wait for their turn, by name of the frame. They count as answered."""
         self._abandoned: dict[tuple[str | None, str], int] = NOTHING
-        """Unanswered SENDs by topic and producer_id:sequence_id; clients keep the id of a producer when it reconnects."""
+        """Number of unanswered SENDs, by topic and producer_id:sequence_id; clients keep the id of a producer when it reconnects."""
         self._unanswered: Counter[str] | None = None
         """Unanswered requests by command."""
         self._waiting: dict[str, list[Where]] = NOTHING
@@ -187,7 +187,7 @@ class ClosingRule(ConnectionRule):
             self._queued[row.request] = None
 
     def _send(self, row: FrameRow) -> None:
-        """Count a repeated SEND in place of the first one."""
+        """Count a repeated SEND instead of the first one."""
         self._frame(row)
         if self._abandoned:
             fields = row.fields or {}
@@ -241,12 +241,12 @@ class ClosingRule(ConnectionRule):
                     pings.clear()
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Report a silent side, or else a close (even of the broker's half alone) that left something open; emit the attempt to connect."""
+        """Report a silent side, or else a close (even only of the broker's half) that left something open; emit the attempt to connect."""
         self._forget_late(row)
         self._forget_lost()
         for side, (earlier, answered) in self._overdue.items():
             if row.closed_by == side and self._context.closing is not None and self._context.closing[1] < answered:
-                self._pinged[side][:] = earlier  # the other side woke up when this one had given up
+                self._pinged[side][:] = earlier  # the other side resumed after this one had given up
         silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row)), None)
         if silent is not None:
             other = _OTHER[silent]
@@ -272,7 +272,7 @@ class ClosingRule(ConnectionRule):
             self._unanswered -= Counter(answered)
 
     def _is_silent(self, side: str, row: ConnectionRow) -> bool:
-        """Return True when this side has not answered the other's PING. The capture may lack a side that has no frames, or its answer."""
+        """Return True when this side has not answered the other's PING. A side without frames, or the answer, may be missing."""
         pings = self._pinged.get(_OTHER[side])
         if not pings or self._last_command(side) is None or may_lack(self._context, pings[0].time, row.end, side):
             return False
@@ -290,7 +290,7 @@ class ClosingRule(ConnectionRule):
         return None if self._last_of_server is None else LastCommand(self._command_of_server, self._last_of_server)
 
     def _report_closed(self, row: ConnectionRow, last: Where) -> None:
-        """Report what the close left open. A close after an ERROR, or after everything was closed, needs no finding."""
+        """Report a close that left something open. A close after an ERROR, or after everything was closed, needs no finding."""
         by_broker = row.closed_by == SERVER
         malformed = self._malformed if by_broker and not self._context.lost else None
         # Java clients close the connection of all their topics when a broker is not ready to serve one of them.
@@ -316,7 +316,7 @@ class ClosingRule(ConnectionRule):
         latest = {side: f"{command.command} ({command.where.name})" if command else "none" for side, command in commands.items()}
         how, closed = self._context.closing or (row.closed, row.end)
         server = commands[SERVER]
-        if closed < last.time and server is not None:  # commands that the client sent after it are no reason
+        if closed < last.time and server is not None:  # commands that the client sent later are not the reason
             details.append(f"and the client sent on for {duration(last.time - closed)}")
             before = [place for places in self._waiting.values() for place in places if place.time <= closed]
             before.append(server.where)
@@ -382,7 +382,7 @@ class ClosingRule(ConnectionRule):
         return max(closed - max(spoken, answered), min(spoken, closed) - answered, before_ping, 0)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Of many frames that only show that their sender is alive, handle the latest; see `ConnectionRule.batch`."""
+        """Handle only the latest of many frames that merely show that their sender is alive; see `ConnectionRule.batch`."""
         latest: dict[str, int] = {}
         passing = self._passes()
         for index, row in enumerate(rows):

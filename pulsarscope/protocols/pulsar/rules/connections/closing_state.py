@@ -1,4 +1,4 @@
-"""What is kept of a connection for the findings about its end."""
+"""The state of a connection for the findings about its end."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pulsarscope.dissect.contract.rules import Where
 
 
 class LastCommand(NamedTuple):
-    """Latest frame of one side."""
+    """The latest frame of one side."""
 
     command: str
     where: Where
 
 
 class Refusal(NamedTuple):
-    """Latest error that the broker answered."""
+    """The latest error answer of the broker."""
 
     error: str | None
     frame: str

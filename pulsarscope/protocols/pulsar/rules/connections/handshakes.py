@@ -66,10 +66,10 @@ _MEANINGS = {
 """Meaning of an alert, RFC 8446 section 6.2."""
 
 _CLIENT_MEANINGS = _MEANINGS | {"internal_error": "C++ clients say so of a certificate without the broker's name"}
-"""Meanings of a client's alerts. OpenSSL sends internal_error when the application's check does not accept the certificate."""
+"""Meanings of a client's alerts. OpenSSL sends internal_error when the application's check rejects the certificate."""
 
 _NOT_OF_NAMES = "certificate_expired", "unknown_ca", "certificate_revoked", "protocol_version"
-"""Alerts with another reason than the name in a certificate."""
+"""Alerts with a reason other than the name in a certificate."""
 
 
 def words_of(tls: str) -> dict[str, str]:
@@ -144,7 +144,7 @@ def _judge_certificates(fact: Fact, known: dict[str, str], report: ReportFinding
 
 
 def _matches(name: str, wanted: str) -> bool:
-    """Return True when a name in a certificate is for this one (RFC 6125 section 6.4.3)."""
+    """Return True when a name in a certificate matches the wanted one (RFC 6125 section 6.4.3)."""
     name, wanted = name.lower(), wanted.lower()
     return name == wanted or (name.startswith("*.") and name[2:] == wanted.partition(".")[2])
 

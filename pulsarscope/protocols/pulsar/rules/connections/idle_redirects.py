@@ -39,7 +39,7 @@ FORGET_NS = 24 * 3600 * 1_000_000_000
 """Time without facts for which connections are remembered: a redirect may lead to one that was opened long before."""
 
 OPEN, ENDED = "open", "ended"
-"""Facts on a connection that has lived for a while (both sides send PING every 30 s), and on one that is over."""
+"""Facts on a connection that has existed for a while (both sides send PING every 30 s), and on one that is over."""
 
 
 class Redirect(NamedTuple):
@@ -76,7 +76,7 @@ class RedirectRule(ConnectionRule):
             self._redirect = Redirect(where_of(row), addresses, row.topic)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Emit that the connection is over, and the redirect after which nothing came."""
+        """Emit that the connection is over, and the redirect that the client did not follow."""
         values = {"end": row.end, "closed": row.closed}
         self._emit(where_of(row), ENDED, values if self._redirect is None else {**values, "redirect": self._redirect})
 
@@ -105,7 +105,7 @@ def _evaluate_client(client: str, facts: Sequence[Fact], report: ReportFinding, 
 
 
 def _evaluate_redirects(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the redirects after which this client opened no connection, and had none to the broker that they name."""
+    """Report the redirects after which this client opened no connection, and had none to the broker named in them."""
     ends = {fact.where.connection: fact.values["end"] for fact in facts if fact.what != OPEN}
     end = max(ends.values(), default=0)
     latest = max(fact.where.time for fact in facts if fact.what != OPEN or fact.where.connection not in ends)

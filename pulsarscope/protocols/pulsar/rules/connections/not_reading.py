@@ -1,4 +1,4 @@
-"""Clients that stop reading what their broker sends, as their closed windows show."""
+"""Clients that stop reading from their broker, as shown by their closed windows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ THRESHOLDS = (
 
 
 def report_not_reading(context: RuleContext) -> None:
-    """Report the client of a connection that has ended if its window was closed for long."""
+    """Report the client of an ended connection if its window was closed for a long time."""
     thresholds = context.thresholds
     for window in closed_windows(context, context.client):
         closed, count = window.evidence.get("closed_ns", 0), window.evidence.get("count", 1)

@@ -40,18 +40,18 @@ PATHS = "paths"
 """Key rule, by window."""
 
 ENDED, EARLIER = "ended", "earlier"
-"""Facts of connections that ended within a window, or the one before: client, server, closed, by, and at: a time."""
+"""Facts of connections that ended within a window, or the previous one. Values: client, server, closed, by, and at (a time)."""
 
 WINDOW_NS = 10 * SECOND
 
 
 class PathRule(ConnectionRule):
-    """Source of the facts on the ends of connections, and on the brokers to which clients ask a proxy to connect."""
+    """The source of the facts on the ends of connections, and on the brokers to which clients ask a proxy to connect."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._wanted: tuple[Where, str] | None = None
-        """Place of the unanswered CONNECT, and the broker that it names."""
+        """Place of the unanswered CONNECT, and the broker named in it."""
         self._answer = ""
 
     def _connect(self, row: FrameRow) -> None:
@@ -66,7 +66,7 @@ class PathRule(ConnectionRule):
         self._answer = str((row.fields or {}).get("error", ""))
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Emit what is left."""
+        """Emit the remaining facts."""
         context = self._context
         if self._wanted is not None:
             where, target = self._wanted

@@ -85,15 +85,15 @@ ADVERTISED, SPOKEN = "advertised", "spoken"
 """Facts on an address that was advertised to a client, and on a connection that is over."""
 
 OPEN = "open"
-"""Fact on a connection that has lived for a while (both sides send PING every 30 s). In a live run it may last for days."""
+"""Fact on a connection that has existed for a while (both sides send PING every 30 s). In a live run it may last for days."""
 
 _OPEN_VALUES = {"server_bytes": 1, "client_bytes": 1, "closed": "open", "closed_by": None, "end": 2**63 - 1, "tls": None}
 
 WANTED = "wanted"
-"""Fact, under the host of a proxy, of a client that asked it for a connection to a broker and got none."""
+"""Fact, under the host of a proxy: a client asked it for a connection to a broker, and got none."""
 
 WANTED_WINDOW_NS = 60_000_000_000
-"""Time after a request in which attempts of the proxy belong to the request."""
+"""Time after a request in which connection attempts of the proxy belong to the request."""
 
 FORGET_NS = 600_000_000_000
 """Time without facts after which a client is evaluated: ten of its longest waits between two attempts."""
@@ -107,7 +107,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 class ReachRule(ConnectionRule):
-    """Source of the facts on the brokers that a client was sent to, and reached."""
+    """The source of the facts on the brokers to which a client was sent, and those that it reached."""
 
     __slots__ = ("_advertised", "_asked", "_context", "_speaks", "_used")
 
@@ -115,7 +115,7 @@ class ReachRule(ConnectionRule):
         self._context = context
         self._advertised: frozenset[tuple[str, ...]] = frozenset()
         self._asked: dict[str | None, tuple[int, int]] = {}
-        """By topic, how many of its lookups came a while after the one before, and the time of the latest of them in nanoseconds."""
+        """By topic: how many lookups came a while after the previous one, and the time of the latest of them in nanoseconds."""
         self._used = False
         """True when the client did more on this connection than look up topics."""
         self._speaks = False
@@ -185,7 +185,7 @@ def _since_reached(advertised: Sequence[Fact], server: str, spoken: Sequence[Fac
     until = 0
     for fact in spoken:
         reached = fact.values["server"]
-        # The broker that advertised the address gets further lookups: it stands for a name only when it was tried instead.
+        # The broker that advertised the address gets further lookups: it only stands for a host name if it was tried instead.
         other = reached == server or reached not in asked or (fact.values.get("used", True) and fact.where.time > failures[0].where.time)
         if other and any(may_be(address, reached) for address in addresses):
             until = max(until, fact.values["end"])
@@ -271,7 +271,7 @@ def _judge_outages(
     report: ReportFinding,
     thresholds: Thresholds,
 ) -> list[Fact]:
-    """Report the periods between two connections to a server in which others failed, and return the late requests that none explains.
+    """Report the periods between two connections to a server in which others failed; return the late requests that no period explains.
 
     A broker that comes back answers the first requests late.
     """
@@ -303,7 +303,7 @@ def _judge_outages(
 
 
 def _is_certain(failures: Sequence[Fact], advertised: Sequence[Fact], connections: Sequence[Fact], thresholds: Thresholds) -> bool:
-    """Return True unless the capture ends within one SYN, or while the client may still try again."""
+    """Return True unless the capture ends during one SYN, or while the client may still retry."""
     first, last = failures[0], failures[-1]
     is_one_syn = len(failures) == 1 and _failure(first) == "unanswered"
     if is_one_syn and first.values["end"] - first.where.time < thresholds.ns("broker-unreachable-seconds"):

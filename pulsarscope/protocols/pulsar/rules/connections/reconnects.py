@@ -64,7 +64,7 @@ def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding,
             if len(failures) >= least:
                 _report_loop(client, server, failures, successes, report)
             failures, successes = [], []
-        if fact.values["reason"] is not None and fact.where.connection not in made:  # otherwise it was of use, however it ended
+        if fact.values["reason"] is not None and fact.where.connection not in made:  # otherwise it was useful, however it ended
             failures.append(fact)
         elif failures:
             successes.append(fact)
@@ -95,7 +95,7 @@ def _report_loop(client: str, server: str, failures: Sequence[Fact], successes: 
 
 
 def _silence_text(server: str, failures: Sequence[Fact]) -> str:
-    """Return the likely reason of a broker that closes each connection without a word; "" for another one."""
+    """Return the likely reason why a broker closes each connection without any answer; "" if it does not."""
     if not all(fact.values["unheard"] and fact.values["closed_by"] == SERVER for fact in failures):
         return ""
     if port(server) == TLS_PORT:

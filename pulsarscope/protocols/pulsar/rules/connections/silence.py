@@ -13,13 +13,13 @@ from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
 
 
 class Pings(NamedTuple):
-    """PINGs that are not answered, and those before."""
+    """Unanswered PINGs, and earlier ones."""
 
     places: list[Where]
-    """The first and the latest."""
+    """The first and the latest unanswered PING."""
     times: int
     pongs: int
-    """Answers to earlier ones."""
+    """Number of answers to earlier PINGs."""
     round_trip_max_ns: int
     """Longest time to one of these answers."""
 

@@ -132,11 +132,11 @@ class StormRule(ConnectionRule):
         thresholds = self._context.thresholds
         for request, storm in self._storms.items():
             least = thresholds["request-storm-requests"]
-            # Ten times as many are a storm even when the capture shows only part of a second.
+            # Ten times as many are a storm even if the capture shows only part of a second.
             if storm.busy < least or (storm.seconds < thresholds["request-storm-busy"] and storm.busy < 10 * least):
                 continue
             if (request, None) in self._subjects and may_lack(self._context, row.start, row.end):
-                continue  # its topics may be in what the capture lacks
+                continue  # its topics may be among the missing bytes
             if request in _OF_CONSUMERS and storm.busy < 2 * (row.server_frames - self._answered):
                 continue
             first, latest = storm.times[0], storm.times[-1]

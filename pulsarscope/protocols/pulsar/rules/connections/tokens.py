@@ -1,4 +1,4 @@
-"""Tokens that expired before the client connected, that expire during its connection, or soon."""
+"""Tokens that expired before the client connected, expire during its connection, or will expire soon."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ class TokenRule(ConnectionRule):
         self._challenge: Where | None = None
         """Latest challenge without an answer."""
         self._due = False
-        """True when it is a fault that it has none: the connection was open."""
+        """True when the missing answer is a fault, because the connection was open."""
         self._answered_at = NOWHERE
         """File and packet of the latest answer."""
         self._early: Where | None = None
         """The latest answer, if it came without a challenge."""
         self._error: tuple[str, str] | None = None
-        """Error in answer to a token, and its frame."""
+        """Error in the answer to a token, and its frame."""
 
     def _take(self, row: FrameRow, data: Any) -> bool:
         expires = shown_expiry(data)
@@ -108,7 +108,7 @@ class TokenRule(ConnectionRule):
         early, self._early = self._early, None
         if early is not None and is_near(row, early, recurs=True):  # captured out of order
             return
-        if (row.file, row.packet) >= self._answered_at:  # next to a hole its answer may be read first
+        if (row.file, row.packet) >= self._answered_at:  # next to a hole, the answer may be read first
             self._challenge = where_of(row)
             self._due = self._connected or row.direction != SERVER or self._refreshable is None
 
@@ -123,7 +123,7 @@ class TokenRule(ConnectionRule):
             self._error = error_text(fields.get("error"), fields.get("message")), where_of(row).name
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Emit what became of the tokens."""
+        """Emit the outcome of the tokens."""
         challenge = self._challenge if self._due else None
         if challenge is not None and (not row.client_bytes or may_lack(self._context, challenge.time, row.end)):
             challenge = None  # the capture may lack the answer
@@ -193,7 +193,7 @@ def _evaluate_tokens(client: str, facts: Sequence[Fact], report: ReportFinding, 
 
 
 def _is_supplied(facts: Sequence[Fact]) -> bool:
-    """Return True when a client renewed its token, or brought a newer one on a later connection."""
+    """Return True when a client renewed its token, or sent a newer one on a later connection."""
     expiries = [fact.values["expires"] for fact in facts if fact.values["expires"]]
     newer = any(earlier < later for earlier, later in pairwise(expiries))
     return newer or any(fact.values["refreshes"] for fact in facts)

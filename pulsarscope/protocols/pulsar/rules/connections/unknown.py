@@ -1,4 +1,4 @@
-"""Connections that the broker's host does not know: it answers what a client sends with a RST, and with nothing else."""
+"""Connections that the broker's host does not know: it answers a client only with a RST."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ THRESHOLDS = (
 
 
 def report_unknown(context: RuleContext, row: ConnectionRow, last: Where) -> bool:
-    """Report, and return True for, a connection from before the capture of which its server sends nothing but a RST."""
+    """Report a connection from before the capture on which the server sends only a RST; return True for such a connection."""
     is_answer = row.opened == "midstream" and row.closed == "rst" and row.closed_by == SERVER and row.client_bytes > row.server_bytes == 0
     if not is_answer or row.end - last.time > context.thresholds.ns("connection-unknown-seconds"):
         return False

@@ -20,10 +20,10 @@ ERRORS = QUOTA_ERRORS | TERMINATED_ERRORS
 """Errors that the key rules of this theme report."""
 
 FENCED = "fenced"
-"""Refusal of a SEND for a topic that the broker is about to close; the client resends it when its producer is back."""
+"""Refusal of a SEND to a topic that the broker is about to close; the client resends it when its producer is back."""
 
 UNLOADING = "is being unloaded"
-"""Part of a refusal of a LOOKUP by a broker that is about to leave the topic's bundle, as one that stops does."""
+"""Part of the refusal of a LOOKUP by a broker that is about to give up the topic's bundle, as when it stops."""
 
 TOPICS, BROKERS = "clients-of-topic", "closings-of-broker"
 SEEN = "seen"
@@ -32,7 +32,7 @@ AGAIN = "again"
 """A consumer that came back gets messages that its subscription had acknowledged."""
 
 CLIENTS_MAX = 10_000
-"""Producers and consumers of one connection that are followed."""
+"""Most producers and consumers followed on one connection."""
 
 _IDENTIFIERS = {
     "PRODUCER": ("producer_id", "producer", "producer_name"),
@@ -44,13 +44,13 @@ _IDENTIFIERS = {
 
 
 def is_moving(error: str | None, message: str | None) -> bool:
-    """Return True for a refusal because the broker is about to close the topic, or does not serve it yet."""
+    """Return True for a refusal by a broker that is about to close the topic, or does not serve it yet."""
     is_unloading = error == "MetadataError" and UNLOADING in (message or "")
     return error == "ServiceNotReady" or is_unloading or (error == "PersistenceError" and message == FENCED)
 
 
 class Closing(NamedTuple):
-    """A CLOSE_PRODUCER or CLOSE_CONSUMER of the broker."""
+    """A CLOSE_PRODUCER or CLOSE_CONSUMER from the broker."""
 
     where: Where
     url: str | None
@@ -72,7 +72,7 @@ class DepartureRule(ConnectionRule):
         self._unnamed: set[tuple[str, int]] = set()
         """Noun and id of producers that asked without a name."""
         self._chosen: dict[tuple[str, int], str] = {}
-        """First name that the broker chose, by topic and id of producers that ask without a name, even when they come back."""
+        """First name that the broker chose, by topic and id of producers that always ask without a name, even when they come back."""
         self._unknown: dict[tuple[str, int], Closing] = {}
         """By noun and id, clients from before the capture, until one comes back with this id and names its topic."""
         self._seeks: set[tuple[str, str | None]] = set()
@@ -143,7 +143,7 @@ class DepartureRule(ConnectionRule):
             remember(self._unknown, (noun, number), Closing(where_of(row), url, None, unknown=True), CLIENTS_MAX)
 
     def _asked(self, client: tuple[str, int] | None) -> dict[str, Any]:
-        """Return the id of a producer that asked without a name. On another connection it is known by this id alone."""
+        """Return the id of a producer that asked without a name. On another connection, only this id identifies it."""
         return {"asked": client[1]} if client is not None and client in self._unnamed else {}
 
     def _closed(self, topic: str, name: str, noun: str, closing: Closing, **asked: Any) -> None:
@@ -175,13 +175,13 @@ class DepartureRule(ConnectionRule):
             self._emit(topic, where_of(row), "end", name)
 
     def _deletion(self, row: FrameRow) -> None:
-        """Emit that topics of clients are deleted, as the broker notifies the consumer of a pattern."""
+        """Emit that topics of clients are deleted, at the broker's notification to a pattern consumer."""
         deleted = set((row.fields or {}).get("deleted_topics", ()))
         for topic in dict.fromkeys(topic for topic, _ in self._clients.values() if topic in deleted):
             self._emit(topic, where_of(row), "deleted", "")
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Emit that the clients of a closed connection are gone, and how long a client was seen whose topic moves."""
+        """Emit that the clients of a closed connection are gone, and how long clients of a moving topic were seen."""
         for topic, since in self._moving.items():
             unseen = may_lack(self._context, since, row.end) or may_lack(self._context, since, row.end, SERVER)
             self._emit(topic, last._replace(time=row.end), SEEN, "", open=row.closed == "open", unseen=unseen)

@@ -18,19 +18,19 @@ ERRORS = frozenset({"ProducerBusy", "ProducerFenced", "ConsumerBusy"})
 PRODUCERS, CONSUMERS = "producers-of-topic", "consumers-of-subscription"
 
 QUEUED = "queued"
-"""Kind of a fact of a topic: a producer waited for exclusive access to the end of its connection, or of the capture."""
+"""Kind of a fact of a topic: a producer waited for exclusive access until the end of its connection or the capture."""
 
 REQUESTS_MAX = 1_000
 """Requests kept until their answer; clients have a few at a time."""
 
 HOLDERS_MAX = 10_000
-"""Producers and consumers of one connection that are followed."""
+"""Most producers and consumers followed on one connection."""
 
 _KEY_RULES = {"PRODUCER": PRODUCERS, "SUBSCRIBE": CONSUMERS}
 
 
 class HolderRule(ConnectionRule):
-    """Source of the facts on the producers and consumers of one connection: requested, granted, given up."""
+    """The source of the facts on places of producers and consumers of one connection: requested, granted, given up."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -59,7 +59,7 @@ class HolderRule(ConnectionRule):
         self._request(row, id=fields.get("consumer_id", -1), name=bounded_name(fields.get("consumer_name")), mode=fields.get("subType", ""))
 
     def _producer_success(self, row: FrameRow) -> None:
-        """Note that a producer has to wait for its turn, or the name that the broker chose for it."""
+        """Note that a producer must wait for its turn, or the name that the broker chose for it."""
         if (request := self._requests.get(row.request or "")) is None:
             return
         if (row.fields or {}).get("producer_ready") is False:
@@ -123,7 +123,7 @@ class HolderRule(ConnectionRule):
             self._pinged = None
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Emit the end of every tenure that the client did not give up before."""
+        """Emit the end of every tenure that the client has not given up."""
         end, dead_ns = row.end, self._context.thresholds.ns("dead-holder-seconds")
         dead_since = self._pinged if self._pinged is not None and end - self._pinged > dead_ns else None
         until = None if row.closed == "open" else end

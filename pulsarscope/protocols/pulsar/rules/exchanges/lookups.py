@@ -1,4 +1,4 @@
-"""Lookups that go round in circles, and refusals because too many lookups wait."""
+"""Lookups that go in circles, and refusals because too many lookups wait."""
 
 from __future__ import annotations
 
@@ -88,23 +88,23 @@ HOPS_MAX = 20
 """Hops of a chain that the evidence lists."""
 
 _DECIDING_REDIRECTS = 2
-"""One redirect to the leader, and one from it to the owner that it chose."""
+"""One redirect to the leader, and one from the leader to the owner that it chose."""
 
 _COUNTED = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE")
 """Commands that the limits of client and broker count as lookups."""
 
 
 class LookupRule(ConnectionRule):
-    """Rule about refused lookups on one connection, and source of the facts on redirects."""
+    """A rule about refused lookups on one connection, and the source of the facts on redirects."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._requests: dict[str, tuple[Where, bool, str | None]] = {}
-        """Place, `authoritative` and topic of LOOKUPs by name of the frame."""
+        """Place, `authoritative` and topic of LOOKUPs, by frame name."""
         self._redirected: dict[str, bool] = {}
         """Topics whose lookup was redirected."""
         self._unpaired = -1
-        """Time of the latest LOOKUP_RESPONSE without its LOOKUP, which the capture lacks or has later."""
+        """Time of the latest LOOKUP_RESPONSE whose LOOKUP the capture lacks or has later."""
         self._pending = self._pending_max = self._total = 0
         """Current number of lookups without an answer, its maximum, and the number of all lookups."""
         self._pending_at_first: int | None = None
@@ -154,12 +154,12 @@ class LookupRule(ConnectionRule):
     def _use(self, row: FrameRow) -> None:
         """Emit that a client creates its producer or consumer on a broker that has redirected it."""
         if self._redirected.pop(row.topic or "", False):
-            waiting = [where.time for where, _, topic in self._requests.values() if topic == row.topic]  # as an answer may be lost
+            waiting = [where.time for where, _, topic in self._requests.values() if topic == row.topic]  # an answer may be lost
             values = {"asked": self._context.server, "command": row.command, "missed": max(self._missed(row), *waiting, -1)}
             self._context.emit_fact(LOOKUPS, f"{host(self._context.client)}\n{row.topic}", where_of(row), "use", values)
 
     def _missed(self, row: FrameRow) -> int:
-        """Return the time of the latest place before a row at which the capture may lack a lookup or its answer; -1: there is none."""
+        """Return the time of the latest place before a row at which a lookup or its answer may be missing; -1: there is none."""
         return max(self._unpaired, latest_gap(self._context, row.time))
 
     def _lookup_exchange(self, row: ExchangeRow) -> None:
@@ -229,7 +229,7 @@ def _follows(fact: Fact, redirect: Fact, uses: Sequence[Fact] = ()) -> bool:
 
 
 def _chains(hops: Sequence[Fact], uses: Sequence[Fact]) -> list[list[Fact]]:
-    """Return each lookup with the lookups to which redirects led."""
+    """Return each lookup with the lookups that followed its redirects."""
     chains: list[list[Fact]] = []
     redirected: list[list[Fact]] = []
     """Chains that end with a redirect, so far."""
@@ -256,7 +256,7 @@ def _is_decided(chain: Sequence[Fact]) -> bool:
 
 
 def _judge_followers(client: str, topic: str, hops: Sequence[Fact], uses: Sequence[Fact], report: ReportFinding) -> None:
-    """Report an authoritative redirect that the next lookup follows without the flag."""
+    """Report an authoritative redirect that the next lookup follows without the flag `authoritative`."""
     for position, redirect in enumerate(hops):
         values = redirect.values
         if values["response"] != "Redirect" or not values["answered_authoritative"]:
@@ -294,7 +294,7 @@ def _judge_uses(client: str, topic: str, facts: Sequence[Fact], report: ReportFi
 
 
 def _judge_repeats(client: str, topic: str, hops: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report a broker that redirects a client repeatedly, when the client never asks the other broker."""
+    """Report a broker that redirects a client repeatedly although the client never asks the other broker."""
     groups: dict[tuple[str, str], list[Fact]] = {}
     for hop in hops:
         if hop.values["response"] == "Redirect":
@@ -305,7 +305,7 @@ def _judge_repeats(client: str, topic: str, hops: Sequence[Fact], report: Report
         least = int(thresholds["redirect-not-followed-beside-lookups" if is_beside else "redirect-not-followed-lookups"])
         if len(redirects) < least or _may_lead_to(redirects[0], asked):
             continue
-        before = [hop for hop in hops if hop.where.time <= redirects[least - 1].where.time]  # what follows does not change the verdict
+        before = [hop for hop in hops if hop.where.time <= redirects[least - 1].where.time]  # later lookups do not change the verdict
         if any(hop.values["asked"] != asked or hop.values["response"] == "Connect" for hop in before):
             continue
         _report_not_followed(client, topic, redirects, f"asked {asked} again, {len(redirects):,} times", redirects[-1], report)

@@ -62,7 +62,7 @@ THRESHOLDS = (
 )
 
 HOLDING_NS = 24 * 3_600 * 1_000_000_000
-"""Time without facts after which a place is evaluated: an old holder has no facts until a client is refused because of it."""
+"""Time without facts after which a place is evaluated: an old holder causes no facts until another client is refused."""
 
 HOLDERS_MAX = 3
 """Holders that a finding names."""
@@ -72,13 +72,13 @@ ATTEMPTS_MAX = 10
 
 
 class Tenure(NamedTuple):
-    """Period in which a producer held a topic, or a consumer a subscription."""
+    """A period in which a producer held a topic, or a consumer a subscription."""
 
     where: Where
     request: dict[str, Any]
     """Values of its request and the answer."""
     until: int | None
-    """Time at which it was given up, in nanoseconds; None when the capture lacks that."""
+    """Time at which it was given up, in nanoseconds; None if the capture does not show that."""
     last_active: int | None
     """Time of the connection's last frame, if the place was not given up before."""
     dead_since: int | None
@@ -96,7 +96,7 @@ class Tenure(NamedTuple):
         return {"frame": self.where.name, "connection": self.where.connection, "name": self.request["name"]}
 
     def held_ns(self, at: int) -> int:
-        """Return for how long it has held the place at a moment."""
+        """Return for how long it had held the place at a given time."""
         return (at if self.until is None else min(at, self.until)) - self.since
 
     def title(self, noun: str) -> str:
@@ -107,7 +107,7 @@ class Tenure(NamedTuple):
         return f"{name} ({request['mode']}{epoch}) on connection {self.where.connection} of {request['client']}"
 
     def liveness(self, at: int) -> str:
-        """Return the signs that the holder was alive at a moment."""
+        """Return the signs that the holder was alive at a given time."""
         if self.dead_since is not None and self.dead_since <= at:
             return f"has answered no PING for {duration(at - self.dead_since)}"
         if self.until is not None and self.last_active is None:
@@ -147,7 +147,7 @@ def _holders(tenures: Sequence[Tenure], request: Fact) -> list[Tenure]:
 
 
 LIMIT = "reached max"
-"""Part of a broker's message that refuses one more producer or consumer, whatever its name."""
+"""Part of a broker's message that refuses one more producer or consumer, regardless of its name."""
 
 
 def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure], noun: str, place: str, report: ReportFinding) -> None:
@@ -156,7 +156,7 @@ def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure
     said = values["message"] or ""
     at_limit = LIMIT in said.lower()
     if at_limit:
-        holders = ()  # any of the present ones, not one that holds the name
+        holders = ()  # all present ones together, not one that holds the name
     requested, answered = first.where.time, values["answered"]
     times = f", {len(refused):,} times in {duration(last.where.time - requested)}" if len(refused) > 1 else ""
     name = f"{noun} {values['name']}" if values["name"] else f"a {noun} without a name"
@@ -201,7 +201,7 @@ def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding
         if fact.what == QUEUED and fact.values["until"] - fact.values["since"] >= thresholds.ns("producer-waiting-seconds"):
             _report_waiting(topic, fact, tenures, report)
         if fact.what == "held" and fact.values["mode"] == "ExclusiveWithFencing":
-            name = fact.values["name"]  # also one that the broker chose: a producer that comes back has it, and displaces no other
+            name = fact.values["name"]  # may be chosen by the broker: a producer that comes back has the same name, and displaces no other
             losers = [tenure for tenure in _holders(tenures, fact) if name is None or tenure.request["name"] != name]
             if losers:
                 _report_fenced(topic, fact, losers, report)

@@ -18,7 +18,7 @@ _NO_SUBSCRIPTION = (
 
 
 def with_advice(text: str, request: str | None, error: str | None) -> str:
-    """Return the sentence about a refused request, and behind it what to do about this error, if the broker's message does not say it."""
+    """Return the sentence about a refused request, followed by advice on this error unless the broker's message gives it."""
     if (request, error) == ("SUBSCRIBE", "SubscriptionNotFound"):
         return f"{text} {_NO_SUBSCRIPTION}"
     return f"{text} {_ADVICE[error]}" if error in _ADVICE else text

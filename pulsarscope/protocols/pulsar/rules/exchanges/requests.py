@@ -111,7 +111,7 @@ STORED = frozenset({"ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "NEW_TXN"
 """Requests for which a broker writes an entry to the log of a transaction coordinator; for END_TXN it also waits for other brokers."""
 
 TOO_LARGE = "maximum message size"
-"""Part of a broker's message that refuses a SEND above the limit of its topic's policies."""
+"""Part of a broker's message that refuses a SEND above the size limit in the policies of its topic."""
 
 _TO_ANY = frozenset({"ERROR", "SUCCESS"})
 
@@ -121,17 +121,17 @@ _FIRST = frozenset({"CONNECT", "LOOKUP", "PARTITIONED_METADATA", "PRODUCER", "SU
 """Requests with which a client comes back to a broker."""
 
 REACH, LATE = "brokers-of-client", "late"
-"""Key rule about the brokers that a client was sent to, and a fact on one of these requests that was answered late."""
+"""Key rule about the brokers to which a client was sent, and the fact that one of these requests was answered late."""
 
 REQUESTS_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
 
 _NONE: deque[tuple[ExchangeRow, int, str]] = deque(maxlen=0)
-"""No slow exchanges: one object for very many connections."""
+"""No slow exchanges: a shared object for very many connections."""
 
 
 class RequestRule(ConnectionRule):
-    """Rule about the requests of one connection."""
+    """A rule about the requests of one connection."""
 
     __slots__ = (
         "_answered_at",
@@ -154,19 +154,20 @@ class RequestRule(ConnectionRule):
         self._connected_at: int | None = None
         """Time of CONNECT."""
         self._opening = self._burst = 0
-        """Waiting PRODUCERs and SUBSCRIBEs, and their number since there were none."""
+        """Number of waiting PRODUCERs and SUBSCRIBEs, and their number since none waited."""
         self._slow_until = 0
         """Time of the answer to the latest ACK that was reported as slow."""
         self._doubtful: deque[tuple[ExchangeRow, int, str]] = _NONE
-        """Slow exchanges, each with its latency and limit, that are none if the capture lacks the request: holes are known later."""
+        """Slow exchanges, each with its latency and limit. If a request is missing in the capture they are not slow, but holes are known
+        only later."""
         self._unanswered: list[tuple[Where, str, str]] | None = None
         """Place, command and title of unanswered requests."""
         self._unrequested: dict[str, tuple[int, Where, int]] = NOTHING
-        """By response: count, first place and latest time. A capture of one direction has only such responses."""
+        """Unrequested responses: count, first place and latest time, by command. A capture of one direction has only such responses."""
         self._queued: dict[str, None] = NOTHING
-        """Names of PRODUCERs that ask to wait for their turn; their answers may come late."""
+        """Frame names of PRODUCERs that request to wait for their turn; their answers may come late."""
         self._probes: dict[str, None] = NOTHING
-        """Names of PARTITIONED_METADATA requests that only ask whether a topic exists."""
+        """Frame names of PARTITIONED_METADATA requests that only check whether a topic exists."""
 
     def _open(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
         self._burst = self._burst + 1 if self._opening else 1
@@ -200,9 +201,9 @@ class RequestRule(ConnectionRule):
         if row.status != "error" or row.error in special or is_transaction_error(row):
             return
         if schemas.has_none(row) or (row.error == "TopicNotFound" and where_of(row).name in self._probes):
-            return  # clients ask so for the retry and dead letter topics of earlier versions
+            return  # clients check in this way for retry and dead letter topics of earlier versions
         if departures.is_moving(row.error, row.error_message) and row.topic is not None:
-            return  # unless no client comes back, which only all connections together show
+            return  # a finding only if no client comes back, which only all connections together show
         where = where_of(row)
         is_large = row.error == "NotAllowedError" and TOO_LARGE in (row.error_message or "").lower()
         code = "auth-failed" if row.error in AUTHORIZATION_ERRORS else "message-too-large" if is_large else "request-failed"
@@ -272,12 +273,12 @@ class RequestRule(ConnectionRule):
                 self._report_slow(row, latency_ns, limit)
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Report unrequested responses, unanswered requests, and what was in doubt."""
+        """Report unrequested responses, unanswered requests, and doubtful exchanges."""
         self._settle()
         thresholds = self._context.thresholds
         for response, (count, first, latest) in self._unrequested.items():
             if row.opened == "midstream" and latest - row.start < thresholds.ns("response-unrequested-attached-seconds"):
-                continue  # asked before the capture, which the finding midstream-start covers
+                continue  # requested before the capture, which the finding midstream-start covers
             answers = f"{response} answers a request that is" if count == 1 else f"{count:,} {response} frames answer requests that are"
             evidence: dict[str, Any] = {"frames": [first.name], "response": response, "count": count}
             self._context.report("response-unrequested", first, f"{answers} not in the capture.", evidence)
@@ -287,7 +288,7 @@ class RequestRule(ConnectionRule):
             waited = row.end - where.time
             command, title = asked[where]
             if command == "AUTH_CHALLENGE" and may_lack(self._context, 0, row.end):
-                continue  # answers have no number: that to another challenge is taken for a missing one
+                continue  # answers have no number: the answer to another challenge counts as a missing one
             limit = "request-unanswered-seconds"
             if row.closed == "open":
                 limit = "slow-exchange-lookup-seconds" if command in FROM_MEMORY else "request-unanswered-open-seconds"

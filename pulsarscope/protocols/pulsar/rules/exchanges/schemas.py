@@ -103,19 +103,19 @@ def differences(new: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
 
 
 def has_none(row: ExchangeRow) -> bool:
-    """Return True for the answer that a topic has no schema, which consumers of any schema ask for."""
+    """Return True for the answer that a topic has no schema, on the request of a consumer of any schema."""
     return row.request == "GET_SCHEMA" and row.error == "TopicNotFound"
 
 
 class SchemaRule(ConnectionRule):
-    """Source of the facts on the schemas of one connection."""
+    """The source of the facts on the schemas of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._requests: dict[str, dict[str, Any]] = {}
-        """Values of requests by name of the frame: those with a schema, and every PRODUCER."""
+        """Values of requests by frame name: those with a schema, and every PRODUCER."""
         self._emitted: set[tuple[str, str]] = set()
-        """Topics and schemas with a fact: a thousand producers with one schema cause a single fact."""
+        """Topics and schemas with a fact: a thousand producers with one schema cause only one fact."""
 
     def _request(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -169,7 +169,7 @@ class SchemaRule(ConnectionRule):
 
 
 def _evaluate_schemas(topic: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
-    """Report refused schemas with their differences from the latest one that was accepted before, else the first after."""
+    """Report refused schemas, with their differences from the latest schema accepted before or else the first one accepted after."""
     known = [fact for fact in facts if fact.what == "known"]
     groups: dict[str, list[Fact]] = {}
     for fact in facts:

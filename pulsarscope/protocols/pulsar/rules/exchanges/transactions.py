@@ -74,7 +74,7 @@ STEPS = frozenset(
 TRANSACTIONS = "transactions"
 
 CONNECTIONS = "ends-of-client"
-"""Key rule of a client's host, with the end of each of its connections."""
+"""Key rule of a client's host, which gets the end of each of its connections."""
 
 TRANSACTION = "transaction"
 """Kind of a fact of a client: the steps of a transaction that was not ended on a connection."""
@@ -83,16 +83,16 @@ FORGET_NS = 3_600_000_000_000
 """Time without facts after which a transaction is evaluated; it lasts a minute by default, and one left open has a fact at its end."""
 
 REQUESTS_MAX = 1_000
-"""Requests, and open transactions, of one connection that are remembered."""
+"""Most requests, and most open transactions, remembered for one connection."""
 
 EVIDENCE_STEPS_MAX = 30
 """Steps of one transaction that the evidence lists, half of them from the end."""
 
 ENDED_MAX = 100
-"""Ends, on one connection, of transactions that did not begin there; they are facts for the rule of the client."""
+"""Most ends, on one connection, of transactions that did not begin there; they are facts for the client's rule."""
 
 ITEMS_MAX = 10
-"""Partitions or subscriptions of one step that its fact lists."""
+"""Partitions or subscriptions of one step listed in its fact."""
 
 _BITS = ("txnid_most_bits", "txnid_least_bits")
 
@@ -137,12 +137,12 @@ class Steps(msgspec.Struct):
 
 
 class TransactionRule(ConnectionRule):
-    """Source of the facts on the transactions of one connection."""
+    """The source of the facts on the transactions of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._requests: dict[str, tuple[str | None, int]] = {}
-        """Transaction, and time to live of a new one in nanoseconds, by name of the request's frame."""
+        """Transaction, or time to live of a new one in nanoseconds, by the frame name of the request."""
         self._open: dict[str, tuple[Where, int]] = {}
         """NEW_TXN_RESPONSE and time to live in nanoseconds of the transactions that began here."""
         self._steps: dict[str, Steps] = {}
@@ -289,7 +289,7 @@ class TransactionHistory(NamedTuple):
 
     @property
     def on_topics(self) -> str:
-        """Topics as part of a sentence, with a space before; empty when no step names one."""
+        """Topics as part of a sentence, with a leading space; empty if no step names one."""
         return f" on {listing(self.topics)}" if self.topics else ""
 
     @property

@@ -1,4 +1,4 @@
-"""Topics whose clients are closed because they are unloaded, terminated, migrated or over quota; and the time until these are back."""
+"""Topics whose clients are closed because of an unload, termination, migration or quota; and the time until the clients are back."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding, t
 
 
 def _report_loop(topic: str, unloads: Sequence[Sequence[Fact]], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report a topic that is unloaded so often that it can hardly be meant."""
+    """Report a topic that is unloaded too often to be intended."""
     least, times = int(thresholds["unload-loop-times"]), [unload[0].where.time for unload in unloads]
     if not any(later - earlier <= thresholds.ns("unload-loop-seconds") for earlier, later in zip(times, times[least - 1 :], strict=False)):
         return
