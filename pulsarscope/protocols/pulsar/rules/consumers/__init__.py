@@ -1,1 +1,1 @@
-"""Rules about what a consumer does with its messages: permits, acknowledgments, redelivery."""
+"""Rules about the handling of messages by consumers: permits, acknowledgments, redelivery."""

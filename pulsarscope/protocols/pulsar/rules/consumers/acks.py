@@ -65,7 +65,7 @@ THRESHOLDS = (
 )
 
 CORRUPT_MAX = 25
-"""Findings about unreadable messages on one connection. The first ones show the cause, and a client may loop."""
+"""Most findings about unreadable messages on one connection: the first ones show the cause, and a client may loop."""
 
 
 class AckState(ConsumerState):
@@ -75,12 +75,12 @@ class AckState(ConsumerState):
     late: int = 0
     late_frames: list[str] = msgspec.field(default_factory=list)
     cumulative: int = 0
-    """Cumulative ACKs, which a Shared or Key_Shared subscription ignores."""
+    """Number of cumulative ACKs, which a Shared or Key_Shared subscription ignores."""
     cumulative_frames: list[Where] = msgspec.field(default_factory=list)
 
 
 class AckRule(ConsumerRule[AckState]):
-    """Rule about the ACKs of one connection."""
+    """A rule about the ACKs of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, AckState)
@@ -106,7 +106,7 @@ class AckRule(ConsumerRule[AckState]):
             self.context.report("ack-cumulative-shared", first, text, evidence)
 
     def opened(self, consumer: AckState) -> None:
-        """Report the late ACKs of the consumer that had this id before."""
+        """Report the late ACKs of the previous consumer with this id."""
         if (previous := self._closed.pop(consumer.number, None)) is not None:
             self._report_late(previous)
 

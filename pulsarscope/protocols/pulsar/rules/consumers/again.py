@@ -1,4 +1,4 @@
-"""What consumers had acknowledged when the broker closed them. A subscription that gets such messages again was reset."""
+"""Messages that consumers had acknowledged when the broker closed them. A subscription that gets such messages again was reset."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS
 
 
 class Received(msgspec.Struct):
-    """Entries that a consumer got, and how far it had acknowledged them a while ago."""
+    """The entries that a consumer got, and how far it had acknowledged them a while ago."""
 
     low: Position = (-1, -1)
     high: Position = (-1, -1)
     count: int = 0
-    """Entries that came in order."""
+    """Number of entries that came in order."""
     noted: Position = (-1, -1)
     """Entry before which it had acknowledged everything, at the latest note."""
     noted_at: int = 0
@@ -37,7 +37,7 @@ class Received(msgspec.Struct):
             self.low = position
 
     def extend(self, first: Position, last: Position, count: int) -> None:
-        """Add so many entries whose positions are ascending and behind all before."""
+        """Add `count` entries whose positions are ascending and after all earlier ones."""
         self.low = self.low if self.count else first
         self.high = last
         self.count += count
@@ -58,22 +58,22 @@ class Received(msgspec.Struct):
 
     @property
     def is_alone(self) -> bool:
-        """True when there is no entry between these that another consumer may have got."""
+        """True if no other entry lies between these, which another consumer may have got."""
         return self.low[0] == self.high[0] and self.count == self.high[1] - self.low[1] + 1
 
 
 class ClosedConsumers:
-    """Consumers of one connection that the broker closed."""
+    """The consumers of one connection that the broker closed."""
 
     __slots__ = ("_acknowledged",)
 
     def __init__(self) -> None:
         self._acknowledged: dict[tuple[str | None, str | None] | int, tuple[Position, Received]] = {}
-        """Position before which everything was acknowledged, and what the consumer had got: by topic and subscription, or by the id of a
-        consumer from before the capture, for which neither is known."""
+        """Position before which everything was acknowledged, and the entries that the consumer had got; by topic and subscription, or by
+        the id of a consumer from before the capture, for which neither is known."""
 
     def note(self, consumer: ConsumerState, received: Received, until: Position) -> None:
-        """Note a consumer that has acknowledged what it got before `until`."""
+        """Note a consumer that has acknowledged everything before `until`."""
         if consumer.closed_by == SERVER and consumer.topic is not None:
             key = consumer.number if consumer.subscription is None else (consumer.topic, consumer.subscription)
             remember(self._acknowledged, key, (until, received), CONSUMERS_MAX)
@@ -81,7 +81,7 @@ class ClosedConsumers:
     def compare(self, context: RuleContext, consumer: ConsumerState, position: Position, where: Where, *, is_first: bool) -> None:
         """Emit a fact when a consumer gets messages again that its subscription had acknowledged.
 
-        The first message of a consumer from before the capture may be one that it had left unacknowledged.
+        The first message of a consumer from before the capture may be one that was left unacknowledged.
         """
         name = consumer.topic, consumer.subscription
         key = name if name in self._acknowledged else consumer.number

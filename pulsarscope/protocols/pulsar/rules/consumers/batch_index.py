@@ -1,4 +1,4 @@
-"""Batches that are acknowledged in part, and messages that are delivered again although they were acknowledged."""
+"""Partly acknowledged batches, and acknowledged messages that are delivered again."""
 
 from __future__ import annotations
 
@@ -37,37 +37,37 @@ THRESHOLDS = (
 )
 
 ENTRIES_MAX = 10_000
-"""Acknowledged entries remembered on one connection, the latest."""
+"""Number of latest acknowledged entries remembered for one connection."""
 
 SUBSCRIPTIONS_MAX = 1_000
-"""Subscriptions of one connection with remembered entries."""
+"""Most subscriptions of one connection with remembered entries."""
 
 INDEXES_MAX = 65_536
-"""Indexes of a batch that are compared."""
+"""Most indexes of a batch that are compared."""
 
 
 AckedEntry = tuple[int, int, int, int, int]
-"""An entry of which at least one message was acknowledged: file, packet, sub and time of its latest ACK, and the bitmap of the other
-messages. A plain tuple, one for all entries that an ACK acknowledges whole: a stream stores all of them after each batch."""
+"""An entry with at least one acknowledged message: file, packet, sub and time of its latest ACK, and the bitmap of the other messages. It
+is a plain tuple, shared by all entries that an ACK acknowledges as a whole: a stream stores all of them after each batch."""
 
 AckedEntries = OrderedDict[Position, AckedEntry]
 """Acknowledged entries of a subscription by position, in the order of their ACKs."""
 
 
 class BatchIndexRule(ConsumerRule[ConsumerState]):
-    """Rule about acknowledged batch indexes of one connection; those of a subscription outlive its consumers."""
+    """A rule about acknowledged batch indexes of one connection. The indexes of a subscription outlive its consumers."""
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, ConsumerState)
         self._acked: dict[tuple[str | None, str | None], AckedEntries] = {}
         """Acknowledged entries by topic and subscription."""
         self._size = 0
-        """Remembered entries of all subscriptions."""
+        """Number of remembered entries of all subscriptions."""
         self._source: str | None = None
         """Vantage point of the connection."""
 
     def review(self, consumer: ConsumerState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - reported at the end, whenever it is
-        """Report the batches of which a consumer acknowledged only a part."""
+        """Report the batches that a consumer acknowledged only partly."""
         if not ending:
             return
         partial = [(position, *self._unpacked(entry)) for position, entry in self._entries_of(consumer).items() if entry[-1]]
@@ -88,7 +88,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             self.context.report("batch-partly-acked", partial[0][1], text, evidence)
 
     def closed(self, consumer: ConsumerState, row: FrameRow) -> None:
-        """Forget the subscription's ACKs when the broker closes it: a seek or an unload may bring acknowledged messages again."""
+        """Forget the subscription's ACKs when the broker closes it: a seek or an unload may cause redelivery of acknowledged messages."""
         if row.direction != CLIENT:
             self._forget_subscription(consumer)
 
@@ -96,7 +96,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         return self._acked.get((consumer.topic, consumer.subscription), OrderedDict())
 
     def _unpacked(self, entry: AckedEntry) -> tuple[Where, int]:
-        """Return the place of the latest ACK of an entry, and the bitmap of the messages that are not acknowledged."""
+        """Return the place of the latest ACK of an entry, and the bitmap of the unacknowledged messages."""
         file, packet, sub, time, unacknowledged = entry
         return Where(self._source, file, packet, sub, time, self.context.connection), unacknowledged
 
@@ -129,7 +129,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             elif previous is None and entries:
                 entries.popitem(last=False)
             elif previous is None:
-                continue  # other subscriptions fill the memory
+                continue  # entries of other subscriptions use up the bound
             ack_set = message_id.get("ack_set")
             remaining = bitmap(ack_set) & (1 << INDEXES_MAX) - 1 if ack_set else 0
             remaining = remaining if previous is None else remaining & previous[-1]
@@ -167,7 +167,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             self.context.report("acked-redelivered", where, text, evidence)
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Skip what was not acknowledged before; see `ConnectionRule.columns`."""
+        """Skip entries that were not acknowledged before; see `ConnectionRule.columns`."""
         again: list[int] = []
         for group in frames.consumers:
             if (consumer := self.consumers.get(group.id)) is not None and (entries := self._entries_of(consumer)):

@@ -1,4 +1,4 @@
-"""Consumers that work, but more slowly than their messages come: their unacknowledged messages keep growing in number."""
+"""Consumers that work more slowly than their messages arrive: the number of their unacknowledged messages keeps growing."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ THRESHOLDS = (
 )
 
 MEASURED_ACKS = 5
-"""ACKs that show how fast a consumer is."""
+"""Number of ACKs that show how fast a consumer is."""
 
 MARKS_MAX = 96
 
 PARTS = 3
-"""Parts of the time; the consumer must fall behind in each."""
+"""Number of parts of the time span; the consumer must fall behind in each."""
 
 
 class PaceMark(msgspec.Struct):
@@ -62,7 +62,7 @@ class PaceMark(msgspec.Struct):
     got: int
     """Messages so far."""
     unacknowledged: int
-    """Unacknowledged messages; too few when the capture lacks deliveries of acknowledged ones."""
+    """Unacknowledged messages; too low if the capture lacks deliveries of acknowledged ones."""
     published: int
     """Publish time of the latest message that it got, in ms of its producer's clock."""
     acks: int
@@ -75,7 +75,7 @@ class PaceMark(msgspec.Struct):
 
 
 class Pace(msgspec.Struct):
-    """Growth of what a consumer has not acknowledged."""
+    """The growth of a consumer's unacknowledged messages."""
 
     got: int = 0
     """Messages delivered."""
@@ -91,17 +91,17 @@ class Pace(msgspec.Struct):
     got_before: int = 0
     """Messages delivered before that time."""
     is_known: bool = True
-    """False after a cumulative ACK of an entry whose delivery the capture lacks: it may stand for any number."""
+    """False after a cumulative ACK of an entry whose delivery the capture lacks: it may cover any number of messages."""
 
     def add(self, messages: int, published: int, now: int, *, is_first: bool) -> None:
-        """Add a delivery, the first one for a consumer that held nothing or a further one."""
+        """Add a delivery; `is_first`: the consumer held nothing before."""
         if is_first:
             self.busy_since, self.got_before = now, self.got
         self.got += messages
         self.published = published
 
     def while_busy(self, unacknowledged: int) -> dict[str, int]:
-        """Return, as values of a fact, since when a consumer has held messages all the time, and how many it has acknowledged since."""
+        """Return, as values of a fact, since when a consumer has always held messages, and how many it has acknowledged since."""
         return {"busy_since": self.busy_since, "acknowledged": self.got - self.got_before - unacknowledged}
 
     def note_earlier(self, deliveries: int, *, cumulative: bool) -> None:
@@ -124,7 +124,7 @@ class Pace(msgspec.Struct):
 
 
 def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: PaceMark, longest: int, oldest: Where) -> bool:
-    """Report, and return True for, a consumer whose unacknowledged messages grow.
+    """Report a consumer whose unacknowledged messages grow in number; return True for such a consumer.
 
     `longest`: longest time between two of its ACKs; `oldest`: oldest delivery that it holds.
     """
@@ -132,7 +132,7 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
         return False
     thresholds = context.thresholds
     marks = [*pace.marks, now]
-    begin = max(range(len(pace.marks)), key=lambda index: (-marks[index].unacknowledged, index))  # up to then it kept up
+    begin = max(range(len(pace.marks)), key=lambda index: (-marks[index].unacknowledged, index))  # it kept up until then
     least = int(thresholds["consumer-behind-messages"])
     end = _end_of_growth(marks, begin, least)
     first, last = marks[begin], marks[end]
@@ -150,8 +150,8 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
         return False  # it caught up
     at = [next(mark for mark in reversed(marks) if mark.time <= first.time + span * part // PARTS) for part in range(PARTS + 1)]
     is_steady = all(2 * PARTS * (after.unacknowledged - before.unacknowledged) >= grown for before, after in pairwise(at))
-    is_starting = 2 * PARTS * (at[1].acknowledged - first.acknowledged) < acknowledged  # it holds all at once, each for long
-    fresh = (last.published - first.published) * 1_000_000  # an old backlog comes faster than it was published
+    is_starting = 2 * PARTS * (at[1].acknowledged - first.acknowledged) < acknowledged  # it holds all together, each for a long time
+    fresh = (last.published - first.published) * 1_000_000  # an old backlog is delivered faster than it was published
     if not is_steady or is_starting or not span <= 2 * fresh <= 4 * span or _is_burst(marks[0], first, last):
         return False
     if may_lack(context, first.time, last.time):
@@ -176,7 +176,7 @@ def report_slow(context: RuleContext, consumer: ConsumerState, pace: Pace, now: 
 def _end_of_growth(marks: list[PaceMark], begin: int, least: int) -> int:
     """Return the index of the mark from which the number of unacknowledged messages no longer grows, after it grew by at least `least`.
 
-    A full queue is refilled when a part of it, often half, is done; small numbers go up and down all the time.
+    A full queue is refilled when a part of it, often half, has been processed; small numbers go up and down all the time.
     """
     end = begin
     for index in range(begin, len(marks)):

@@ -1,6 +1,6 @@
-"""Messages that a consumer gave up on, and its client moved to a dead letter topic: a few, or most of what it got.
+"""Messages that a consumer gave up on and its client moved to a dead letter topic: a few, or most of its messages.
 
-A client may publish them on another connection than the one that delivers: both are facts, compared by the topic that they came from.
+A client may publish them on a connection other than the delivering one, so both are facts, compared by the original topic.
 """
 
 from __future__ import annotations
@@ -48,40 +48,40 @@ THRESHOLDS = (
 )
 
 TOPICS_MAX = 1_000
-"""Dead letter topics counted on one connection."""
+"""Most dead letter topics counted on one connection."""
 
 DEAD_LETTERS = "dead-letters"
 
 MOVED, GOT = "moved", "got"
-"""Kinds of facts of a topic: what was moved to one dead letter topic, and what a consumer got."""
+"""Kinds of facts of a topic: the messages moved to one dead letter topic, and the messages that a consumer got."""
 
 TOPIC_IDLE_NS = 600_000_000_000
 """Time without facts after which a topic is evaluated, as for backlogs."""
 
 
 class MovedMessages(msgspec.Struct):
-    """Messages moved to one dead letter topic."""
+    """The messages moved to one dead letter topic."""
 
     frames: list[Where]
-    """First SENDs."""
+    """The first SENDs."""
     origin: str | None
-    """Topic from which they came."""
+    """Original topic of the messages."""
     count: int = 0
 
 
 class DeadLetters:
-    """Dead letters of one connection, by topic."""
+    """The dead letters of one connection, by topic."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._topics: dict[str, MovedMessages] = {}
         self.any = False
-        """True once a message was moved, to a dead letter topic or to be retried."""
+        """True once a message was moved to a dead letter topic or a retry topic."""
 
     def note(self, row: FrameRow, properties: Mapping[str | None, Any]) -> None:
         """Note a SEND if it moves a message to a dead letter topic."""
         topic = row.topic or ""
-        # A message that is to be retried has the same properties, and a time of delivery.
+        # A message to retry has the same properties, and also a time of delivery.
         is_retry = "deliver_at_time" in (row.metadata or {})
         moved = "REAL_TOPIC" in properties and "ORIGIN_MESSAGE_ID" in properties
         self.any |= moved
@@ -93,14 +93,14 @@ class DeadLetters:
         add_sample(letters.frames, where_of(row))
 
     def got(self, consumer: ConsumerState, messages: int) -> None:
-        """Emit how many messages a consumer got, each counted once; it is over, or the capture is."""
+        """Emit how many messages a consumer got, each counted once, when it or the capture ends."""
         where = consumer.ready or self._context.last
         if consumer.topic is not None and messages:
             values = {**consumer.evidence, "title": consumer.title, "messages": messages}
             self._context.emit_fact(DEAD_LETTERS, consumer.topic, where, GOT, values)
 
     def report(self) -> None:
-        """Report what was moved to each topic."""
+        """Report the messages moved to each topic."""
         for topic, letters in self._topics.items():
             origin = f" from {letters.origin}" if letters.origin else ""
             text = f"{plural(letters.count, 'message')}{origin} went to the dead letter topic {topic}."
@@ -121,7 +121,7 @@ def evaluate_dead_letters(topic: str, facts: Sequence[Fact], report: ReportFindi
     for subscription, got in subscriptions.items():
         letters = [fact for fact in moved if _moved_by(fact, subscription, subscriptions)]
         count, messages = (sum(fact.values[name] for fact in some) for name, some in (("count", letters), ("messages", got)))
-        # More than it got: they came before the capture, and so may many have that did not fail.
+        # If more were moved than delivered, they were delivered before the capture, and so may many that did not fail.
         if count >= thresholds["most-dead-lettered-messages"] and messages <= 2 * count <= 4 * messages:
             _report_most(topic, got, letters, report, thresholds)
 

@@ -1,7 +1,7 @@
-"""Deliveries: plain MESSAGEs to the consumers of one connection, with nothing else of it between, whose values rules read in columns.
+"""Deliveries: consecutive plain MESSAGEs to the consumers of one connection, whose values rules read in columns.
 
-A rule that asks each row for its consumer, its position and its messages takes longer than what most do with these. The compiled reader
-has deliveries of its own, with the same attributes.
+Getting consumer, position and messages from each row takes longer than most rules need to process them. The compiled reader has its own
+deliveries, with the same attributes.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ _PLACE = tuple[Any, ...]
 _encode = msgspec.msgpack.Encoder().encode
 
 _TRIPLE = b"\x93"
-"""Begins a fact in MessagePack: its place, its kind, its values."""
+"""Beginning of a fact in MessagePack: its place, its kind, its values."""
 
 
 class Delivered(msgspec.Struct):
-    """What one consumer gets in deliveries, in their order."""
+    """The deliveries to one consumer, in order."""
 
     id: int
     topic: str | None
     subscription: str | None
     places: list[int] = msgspec.field(default_factory=list)
-    """Places among the deliveries."""
+    """Indexes among all deliveries."""
     positions: list[Position] = msgspec.field(default_factory=list)
     messages: list[int] = msgspec.field(default_factory=list)
-    """Messages in each."""
+    """Number of messages of each delivery."""
     times: list[int] = msgspec.field(default_factory=list)
-    """Time of each, in nanoseconds."""
+    """Time of each delivery, in nanoseconds."""
     ascending: bool = True
-    """Each position is above those before."""
+    """True if each position is after the previous ones."""
     earliest: tuple[int, int] = (0, 0)
     """First file and packet."""
     published: int = 0
-    """Publish time of the last one, in ms."""
+    """Publish time of the last delivery, in ms."""
 
 
 class PlainDeliveries:
-    """MESSAGEs in columns, made of rows: see `dissect.contract.rules.FramesInColumns`."""
+    """MESSAGEs in columns, made from rows: see `dissect.contract.rules.FramesInColumns`."""
 
     command = "MESSAGE"
 
     def __init__(self, rows: Sequence[FrameRow], positions: Sequence[int]) -> None:
-        """Take rows, each of which `is_quiet`, and their positions among all rows at hand."""
+        """Take rows for which `is_quiet` is True, and their positions among all current rows."""
         self._rows, self._positions = rows, positions
         groups: dict[tuple[int, str | None, str | None], Delivered] = {}
         self._of: list[Delivered] = []
@@ -80,9 +80,9 @@ class PlainDeliveries:
             group.times.append(row.time)
             group.published = metadata["publish_time"]
         self.consumers = [*groups.values()]
-        """In the order of their first frames."""
+        """Consumers in the order of their first frames."""
         self.tells_apart = len({group.id for group in self.consumers}) == len(groups)
-        """No consumer gets messages of two topics: of one from before the capture, a topic is told by the ledger."""
+        """True if no consumer gets messages of two topics; for a consumer from before the capture, the ledger tells the topic."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -94,7 +94,7 @@ class PlainDeliveries:
 
     @property
     def stamped(self) -> list[int]:
-        """Places of those that the broker has stamped."""
+        """Indexes of the deliveries that the broker has stamped."""
         return [place for place, row in enumerate(self._rows) if row.broker_entry_metadata is not None]
 
     def commands(self) -> tuple[Sequence[str], Sequence[str]]:
@@ -114,14 +114,14 @@ class PlainDeliveries:
         return where_of(self._rows[place])
 
     def wheres(self, places: Sequence[int]) -> list[Where]:
-        """Return the places in the capture of some of them."""
+        """Return the places of some deliveries in the capture."""
         rows = self._rows
         return [where_of(rows[place]) for place in places]
 
     def idents(self) -> list[tuple[_PLACE, str]]:
-        """Return of each what a copy under another id has, too, and its own id, checksum and name in a text.
+        """Return, for each delivery, the values that a copy with another id shares, and its own id, checksum and name as a text.
 
-        That is the topic, the subscription, the producer, the sequence id and the publish time.
+        The shared values are topic, subscription, producer, sequence id and publish time.
         """
         made: list[tuple[_PLACE, str]] = []
         for row, group in zip(self._rows, self._of, strict=True):
@@ -132,7 +132,7 @@ class PlainDeliveries:
         return made
 
     def delivered(self, what: str, of_topic: Callable[[str | None], str | None]) -> list[PackedFact]:
-        """Return the facts of this kind on the deliveries, whose keys are "ledger:entry"; `of_topic` makes the topic that they name."""
+        """Return the facts of this kind on the deliveries, with keys "ledger:entry"; `of_topic` makes the topic in them."""
         values = {
             id(group): _encode(what)
             + _encode(
@@ -149,7 +149,7 @@ class PlainDeliveries:
 
 
 def is_quiet(row: FrameRow) -> bool:
-    """Return True for a MESSAGE of which rules need no more than `PlainDeliveries` have."""
+    """Return True for a MESSAGE about which rules need only the data in `PlainDeliveries`."""
     fields, metadata = row.fields, row.metadata
     if fields is None or metadata is None or row.status != "ok" or row.direction != SERVER or not row.topic:
         return False
@@ -164,7 +164,7 @@ def is_quiet(row: FrameRow) -> bool:
 
 
 def deliveries_of(rows: Sequence[Row], positions: Sequence[int], least: int) -> Iterator[tuple[int, PlainDeliveries]]:
-    """Give the deliveries in rows, at least so many that stand together, with the index of the first; see `StretchesOf`."""
+    """Yield runs of at least `least` consecutive deliveries in rows, each with the index of its first; see `StretchesOf`."""
     start = 0
     for at, row in enumerate([*rows, None]):
         if type(row) is FrameRow and row.command == "MESSAGE" and is_quiet(row):

@@ -1,7 +1,7 @@
-"""Chunked messages that a consumer dropped, because the chunks of others came between theirs.
+"""Chunked messages that a consumer dropped because chunks of other messages came between theirs.
 
-A client keeps the chunks of a few incomplete messages. When one more begins, it drops the oldest, and later ignores the rest of its chunks:
-the application never sees the message, and nobody acknowledges those chunks.
+A client keeps the chunks of a few incomplete messages. When another one begins, it drops the oldest, and later ignores its remaining
+chunks: the application never gets the message, and the chunks are never acknowledged.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ CODES = table(
 
 
 def report_dropped(context: RuleContext, consumer: UnackedState, now: int) -> None:
-    """Report that all entries which a consumer passed over are chunks of messages that others interrupted."""
+    """Report that all entries that a consumer skipped are chunks of interrupted messages."""
     least = context.thresholds["consumer-not-acking-messages"]
     held = consumer.entries.items()
     if sum(entry.messages for _, entry in held if entry.number > consumer.furthest) >= least:
-        return  # it has stopped
+        return  # the consumer has stopped
     passed = {position: entry for position, entry in held if entry.number < consumer.furthest}
     interrupted = consumer.chunks.interrupted
     uuids = sorted({entry.uuid or "" for entry in passed.values()})

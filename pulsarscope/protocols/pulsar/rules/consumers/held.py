@@ -1,4 +1,4 @@
-"""What a consumer holds: entries that it got and has not acknowledged."""
+"""Entries that a consumer holds: it got them and has not acknowledged them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.unknown_acks import IdleAc
 from pulsarscope.protocols.pulsar.waiting import EarlyAcks
 
 SPANS_MAX = 1_000
-"""Chunked messages followed for a consumer, the latest."""
+"""Number of latest chunked messages followed for a consumer."""
 
 
 class UnackedEntry(msgspec.Struct):
@@ -31,21 +31,21 @@ class UnackedEntry(msgspec.Struct):
     messages: int
     """Unacknowledged messages."""
     indexes: int | None = None
-    """Bitmap of their batch indexes, None for all; it is bounded by its size on the wire."""
+    """Bitmap of their batch indexes, None for all; its size on the wire bounds it."""
     uuid: str | None = None
-    """Of the chunked message to which it belongs."""
+    """Uuid of the chunked message to which it belongs."""
 
 
 class ChunkSpans(msgspec.Struct):
     """The chunked messages that a consumer got."""
 
     interrupted: dict[str, bool] = msgspec.field(default_factory=dict)
-    """By uuid, whether a chunk of another message came between its chunks."""
+    """By uuid: True if a chunk of another message came between its chunks."""
     latest: str | None = None
     """Uuid of the latest chunk."""
 
     def add(self, metadata: Mapping[str, Any] | None) -> str | None:
-        """Add the chunk that an entry holds, and return the uuid of its message; None for an entry that holds no chunk."""
+        """Add the chunk in an entry, and return the uuid of its message; None for an entry without a chunk."""
         uuid: str | None = metadata.get("uuid") if metadata and metadata.get("num_chunks_from_msg", 1) > 1 else None
         if uuid is None:
             return None
@@ -62,7 +62,7 @@ class UnackedState(ConsumerState):
     entries: dict[Position, UnackedEntry] = msgspec.field(default_factory=dict)
     """Entries by position, in the order of their latest delivery."""
     taken: int = 0
-    """Entries taken out of this dict: the first one behind so many takes ever longer to find."""
+    """Number of entries removed from this dict: the more there are, the longer it takes to find the first remaining one."""
     deliveries: int = 0
     messages: int = 0
     """Unacknowledged messages."""
@@ -73,11 +73,11 @@ class UnackedState(ConsumerState):
     turns: Turns = msgspec.field(default_factory=Turns)
     pace: Pace = msgspec.field(default_factory=Pace)
     untracked: int = 0
-    """Deliveries that are neither in `entries` nor acknowledged: returned by the client, or beyond the bound."""
+    """Number of deliveries that are neither in `entries` nor acknowledged: returned by the client, or beyond the bound."""
     emitted: int = 0
     """Unacknowledged messages in its latest fact."""
     unknown: UnknownAcks | None = None
-    """Entries that it acknowledged without having got them; None until it gets something."""
+    """Entries that it acknowledged but had not got; None until it gets something."""
     received: Received = msgspec.field(default_factory=Received)
     idle: IdleAcks = msgspec.field(default_factory=IdleAcks)
     early: EarlyAcks = msgspec.field(default_factory=EarlyAcks)
@@ -93,14 +93,14 @@ class UnackedState(ConsumerState):
     reported: bool = False
     hole_reported: bool = False
     behind: bool = False
-    """Reported as slower than its messages come."""
+    """True if reported as slower than its messages arrive."""
     asks_last: bool = False
-    """It asked for the last message id, as readers do."""
+    """True if it requested the last message id, as readers do."""
     is_encrypted: bool = False
-    """The first message that it got is encrypted end to end."""
+    """True if its first message is end-to-end encrypted."""
 
     def step(self, messages: Sequence[int], start: int, limit: float) -> int:
-        """Return the index of the delivery, from one on, with which it holds so many messages that this is told; the end if none is."""
+        """Return the index of the delivery, from `start` on, at which the number of held messages must be emitted; the end if none."""
         if self.kind in SHARED_TYPES:
             held = self.messages
             for at in range(start, len(messages)):
@@ -110,7 +110,7 @@ class UnackedState(ConsumerState):
         return len(messages)
 
     def hold(self, group: Any, wheres: Iterable[tuple[Any, ...]], start: int, stop: int) -> None:
-        """Hold some of what is `deliveries.Delivered`, whose positions are ascending and behind all before; `wheres`: their places."""
+        """Hold some deliveries of a `deliveries.Delivered`, with ascending positions after all earlier ones; `wheres`: their places."""
         positions, messages = group.positions[start:stop], group.messages[start:stop]
         self.received.extend(positions[0], positions[-1], len(positions))
         if self.unknown is not None:
@@ -125,7 +125,7 @@ class UnackedState(ConsumerState):
 
     @property
     def held_values(self) -> dict[str, Any]:
-        """Values of a fact about what it holds, at least one entry."""
+        """Values of a fact about the entries that it holds, of which there must be at least one."""
         position, oldest = next(iter(self.entries.items()))
         return {
             **self.evidence,
@@ -153,13 +153,13 @@ class UnackedState(ConsumerState):
 
     @property
     def later(self) -> int:
-        """Entries that it acknowledged behind the oldest of those that it holds."""
+        """Number of entries that it acknowledged after the oldest one that it holds."""
         oldest = next(iter(self.entries.values()))
         return self.deliveries - oldest.number - (len(self.entries) - 1) - self.untracked
 
 
 def forget_unknown(closed: Iterable[tuple[UnackedState, int]], number: int, position: Position) -> None:
-    """Forget that closed consumers of this id acknowledged an entry without having got it: it is captured later."""
+    """Forget that closed consumers with this id acknowledged an entry that they had not got: it was captured later."""
     for consumer, _ in closed:
         if consumer.number == number:
             unknown = consumer.unknown or consumer.idle

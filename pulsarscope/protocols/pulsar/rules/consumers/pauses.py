@@ -85,9 +85,9 @@ class Turns(msgspec.Struct):
     longest: int = 0
     second: int = 0
     until: Where | None = None
-    """ACK that ended the longest wait."""
+    """The ACK that ended the longest wait."""
     waiting: int = 0
-    """Messages that waited during that time."""
+    """Number of messages that waited during that time."""
 
     def add(self, turn: int, where: Where, waiting: int) -> None:
         """Add a wait that an ACK ends."""
@@ -100,7 +100,7 @@ class Turns(msgspec.Struct):
 
 
 def report_pause(context: RuleContext, consumer: ConsumerState, turns: Turns, acks: int) -> None:
-    """Report the longest wait if it stands out."""
+    """Report the longest wait if it is exceptional."""
     thresholds = context.thresholds
     if (
         turns.until is None
@@ -118,7 +118,7 @@ def report_pause(context: RuleContext, consumer: ConsumerState, turns: Turns, ac
 
 
 _EARLY_TIMES = 10
-"""An entry counts as forgotten after this many times the longest wait of an acknowledged one."""
+"""An entry counts as forgotten after this multiple of the longest wait of an acknowledged one."""
 
 
 class Hole(msgspec.Struct, frozen=True):
@@ -126,7 +126,7 @@ class Hole(msgspec.Struct, frozen=True):
 
     position: Position
     where: Where
-    """Its delivery."""
+    """Delivery of the entry."""
     age: int
     """Time since its delivery, in nanoseconds."""
     later: int
@@ -140,18 +140,18 @@ class Hole(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its position as text."""
+        """The position of the entry as text."""
         return f"{self.position[0]}:{self.position[1]}"
 
     def is_decided(self, thresholds: Thresholds, longest_held: int, *, ending: bool) -> bool:
-        """Return True when it will not be acknowledged any more; `longest_held`: longest wait of an acknowledged entry."""
+        """Return True when the entry will no longer be acknowledged; `longest_held`: longest wait of an acknowledged entry."""
         if self.age >= thresholds.ns("ack-hole-seconds"):
             return self.later >= thresholds["ack-hole-later"]
         is_old = self.age >= max(thresholds.ns("ack-hole-early-seconds"), _EARLY_TIMES * longest_held)
         return ending and is_old and self.later >= thresholds["ack-hole-early-later"]
 
     def text(self, consumer: ConsumerState) -> str:
-        """Return the beginning of a sentence about it."""
+        """Return the beginning of a sentence about the entry."""
         return f"{consumer.title} holds {self.name} unacknowledged for {duration(self.age)}, though it acknowledged"
 
     def evidence(self, consumer: ConsumerState) -> dict[str, Any]:

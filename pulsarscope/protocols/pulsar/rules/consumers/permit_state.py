@@ -1,4 +1,4 @@
-"""Permits of a consumer, as its frames show them."""
+"""The permits of a consumer, as shown by its frames."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerS
 from pulsarscope.protocols.pulsar.rules.subscriptions.late import Late
 
 SLOW_LINK_NS_PER_BYTE = 125_000
-"""Time that a byte takes on the slowest link (64 kbit/s): a large message that takes long was perhaps on its way all the time."""
+"""Time of a byte on the slowest link (64 kbit/s): a large message that takes long may have been in transit all the time."""
 
 
 ALONE = ("Exclusive", "Failover")
-"""Subscription types of which one consumer at a time gets all messages."""
+"""Subscription types where one consumer at a time gets all messages."""
 
 
 class PermitState(ConsumerState):
-    """Permits of a consumer."""
+    """The permits of a consumer."""
 
     granted: int = 0
     delivered: int = 0
@@ -35,32 +35,32 @@ class PermitState(ConsumerState):
     permits: int = 0
     """Permits left."""
     entry_permits: int = 0
-    """Permits left when each entry is counted whole."""
+    """Permits left if each entry is counted as a whole."""
     lowest: int = 0
     """Fewest permits ever left, when negative."""
     lowest_at: Where | None = None
     exhausted: Where | None = None
     """Delivery that used up the permits."""
     refilled: int = 0
-    """Times that it got permits again after it had none left."""
+    """Number of times that it got permits after it had none left."""
     lacking_ns: int = 0
-    """Time without permits before those."""
+    """Total time without permits before these."""
     rested_ns: int = 0
-    """Time for which the broker rested though it had permits, and the number of rests; see `note_rest`."""
+    """Time for which the broker rested although the consumer had permits, and the number of rests; see `note_rest`."""
     rests: int = 0
     active_at: int = 0
     """Time of its latest ACK, FLOW or request for redelivery, in nanoseconds."""
     pending: int = 0
-    """Time of the first delivery since then, in nanoseconds; 0 when there is none."""
+    """Time of the first delivery since then, in nanoseconds; 0 if there is none."""
     turn: int = 0
-    """Longest time from a first delivery to the next of those, or without permits, in nanoseconds."""
+    """Longest time from such a first delivery to the next action, or without permits, in nanoseconds."""
     last_service: Where | None = None
-    """Latest delivery, or FLOW behind it that ended a lack of permits."""
+    """Latest delivery, or a later FLOW that ended a lack of permits."""
     last: Position | None = None
     """Furthest entry delivered."""
     last_at: Where | None = None
     emitted: Position | None = None
-    """That in the latest fact."""
+    """Furthest entry in the latest fact."""
     reported_at: int = -1
     """Time of the delivery in the latest fact, in nanoseconds."""
     waited: int = 0
@@ -68,26 +68,26 @@ class PermitState(ConsumerState):
     active: bool = True
     """False for the standby consumers of a failover subscription."""
     singles: int = 0
-    """FLOWs of one permit."""
+    """Number of FLOWs of one permit."""
     single: Where | None = None
-    """First of them."""
+    """The first of these FLOWs."""
     latest: bool = False
-    """A new subscription begins at the latest message."""
+    """True if a new subscription begins at the latest message."""
     start: Position | None = None
-    """Message at which a reader begins."""
+    """Message at which a reader starts."""
     first: Position | None = None
     promised: Position = (-1, -1)
-    """Last message of the topic by GET_LAST_MESSAGE_ID."""
+    """Last message of the topic according to GET_LAST_MESSAGE_ID."""
     promised_at: Where | None = None
     able: int = 0
     """Time of the FLOW since which it has had permits, in nanoseconds."""
     switched: bool = False
-    """True when it was told that it is active, or standby, and got nothing since."""
+    """True when it was notified that it is active or standby, and has got nothing since."""
     metadata: dict[str, Any] | None = None
     """Metadata of the furthest message."""
     reported: bool = False
     ages: Ages = msgspec.field(default_factory=Ages)
-    """Ages of what it got since it was last without permits."""
+    """Ages of the messages that it got since it was last without permits."""
 
     @property
     def rest_values(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class PermitState(ConsumerState):
 def note_rest(context: RuleContext, consumer: PermitState, row: FrameRow) -> None:
     """Note the time before this delivery in which neither a consumer with permits nor its broker did anything.
 
-    What follows an ACK may have waited for it, as the broker limits unacknowledged messages.
+    A delivery after an ACK may have waited for the ACK, because the broker limits unacknowledged messages.
     """
     since = consumer.last_service
     if since is None or consumer.permits <= 0 or consumer.compacted or not consumer.active:
@@ -127,7 +127,7 @@ def report_excess(context: RuleContext, consumer: PermitState) -> None:
 
 
 def emit_joined(context: RuleContext, rule: str, consumer: PermitState, now: int, *, closed: bool) -> None:
-    """Emit that a consumer of a Key_Shared subscription got nothing, though it has permits."""
+    """Emit that a consumer of a Key_Shared subscription got nothing although it has permits."""
     if consumer.kind != "Key_Shared" or consumer.ready is None or consumer.topic is None or context.lost:
         return
     if consumer.delivered == 0 < consumer.permits:
@@ -137,9 +137,9 @@ def emit_joined(context: RuleContext, rule: str, consumer: PermitState, now: int
 
 
 def next_special(consumer: PermitState, group: Any, start: int, shortest_ns: int) -> int:
-    """Return the index of the next delivery, from one on, with which a consumer does more than use permits.
+    """Return the index of the next delivery, from `start` on, that does more than use permits.
 
-    `group` is what `deliveries.Delivered` describes; `shortest_ns`: shortest rest that counts.
+    `group` has the form of `deliveries.Delivered`; `shortest_ns`: shortest rest that counts.
     """
     times, positions, messages = group.times, group.positions, group.messages
     permits, before, due = consumer.permits, times[start - 1], consumer.reported_at + EMIT_NS
@@ -155,7 +155,7 @@ def next_special(consumer: PermitState, group: Any, start: int, shortest_ns: int
 
 
 def count_plain(consumer: PermitState, frames: Any, group: Any, start: int, stop: int) -> None:
-    """Count deliveries of which none is special."""
+    """Count deliveries, none of which is special."""
     total, positions = sum(group.messages[start:stop]), group.positions
     consumer.delivered += total
     consumer.permits -= total
@@ -173,7 +173,7 @@ def count_plain(consumer: PermitState, frames: Any, group: Any, start: int, stop
 
 
 def late_of(context: RuleContext, consumer: PermitState) -> Late | None:
-    """Return a consumer whose messages came later and later although it had permits and its broker did not rest."""
+    """Return the consumer if its messages came later and later although it had permits and its broker did not rest."""
     grown = consumer.ages.growth(context.thresholds)
     if grown is None or consumer.topic is None or not consumer.active or consumer.compacted:
         return None

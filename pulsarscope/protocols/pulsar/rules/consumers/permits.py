@@ -1,8 +1,8 @@
 """Permit accounting per consumer: who has to act when nothing is delivered.
 
-A client grants permits with FLOW. A delivery costs as many as the entry has messages, without those that its ack_set marks as
-acknowledged; old brokers count the whole entry all the same. Without permits the client must act; with permits and a backlog it is the
-broker (`backlog.py`).
+A client grants permits with FLOW. A delivery costs as many as the entry has messages, without those that its ack_set marks as acknowledged;
+old brokers still count the whole entry. Without permits, the client must act; with permits and a backlog, the broker must act
+(`backlog.py`).
 """
 
 from __future__ import annotations
@@ -77,31 +77,31 @@ THRESHOLDS = (
 )
 
 SKIPPED_MAX = 100
-"""Entries that the consumers of one connection passed over, of which facts are emitted."""
+"""Most facts on entries that the consumers of one connection skipped."""
 
 
 class PermitRule(ConsumerRule[PermitState]):
-    """Rule about the permits of one connection's consumers."""
+    """A rule about the permits of one connection's consumers."""
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, PermitState)
         self._last_id_requests: dict[str, int] = {}
-        """Consumer id by name of its GET_LAST_MESSAGE_ID."""
+        """Consumer id by frame name of its GET_LAST_MESSAGE_ID."""
         self._unknown: dict[int, Unsubscribed] = {}
-        """Consumers that are unknown so far, and got messages: behind lost bytes their SUBSCRIBE is read late."""
+        """Consumers that are unknown so far but got messages: after lost bytes, their SUBSCRIBE is read late."""
         self._delayed = 0
-        """Messages with a time of delivery that were emitted."""
+        """Number of emitted messages with a time of delivery."""
         self._skipped: list[tuple[int, Where, dict[str, Any]]] = []
-        """Time before, delivery behind, and values of the facts on what consumers passed over."""
+        """Facts on entries that consumers skipped: time before, delivery after, and values."""
         self._waits: list[tuple[str, Where, dict[str, Any]]] = []
-        """Topic, start and values of the facts on waits that went on until a consumer was closed."""
+        """Facts on waits that lasted until a consumer was closed: topic, start and values."""
         self._late: list[Late] = []
         """Consumers that get their messages later and later."""
         self._silent_ns = context.thresholds.ns("broker-silent-seconds")
         self._shortest_ns = min(self._silent_ns, context.thresholds.ns("dispatch-limited-rest-seconds"))
 
     def review(self, consumer: PermitState, now: int, *, ending: bool) -> None:
-        """Report a lack of permits, and emit what other connections need to know."""
+        """Report a lack of permits, and emit the facts that other connections need."""
         self._evaluate_starvation(consumer, now, "consumer-starved-closed-seconds" if ending else "consumer-starved-seconds")
         wait = self._emit_wait(consumer, now, ending=ending)
         if ending:
@@ -157,7 +157,7 @@ class PermitRule(ConsumerRule[PermitState]):
         if consumer is None:
             note_delivery(self.context, BACKLOG, self._unknown, row, CONSUMERS_MAX)
             return
-        if row.status == "truncated":  # what followed in its packet is missing, too
+        if row.status == "truncated":  # the rest of its packet is missing, too
             self.note_unreadable(row)
         fields, where = row.fields or {}, where_of(row)
         if (since := consumer.last_service) is not None and row.time - since.time >= self._shortest_ns:
@@ -183,7 +183,7 @@ class PermitRule(ConsumerRule[PermitState]):
             self._note_skipped(consumer, consumer.last, consumer.last_at, position, row)
         if consumer.switched:
             consumer.switched = False
-            if not consumer.active:  # brokers do not tell a standby that it takes over from one that left
+            if not consumer.active:  # brokers do not notify a standby that takes over from a consumer that left
                 consumer.active = True
                 emit_change(self.context, consumer, where, ACTIVE, position, position)
             emit_change(self.context, consumer, where, TOOK, position, position)
@@ -198,8 +198,8 @@ class PermitRule(ConsumerRule[PermitState]):
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
         """Count plain deliveries; see `ConnectionRule.columns`.
 
-        The first one of each consumer, and whatever is special, goes to its handler: in the order of the deliveries, for consumers share
-        what is bounded.
+        The first delivery to each consumer, and all special ones, go to their handler in the order of deliveries, because consumers share
+        bounds.
         """
         groups = frames.consumers
         following = [(group.places[0], number, 0) for number, group in enumerate(groups)]
@@ -236,11 +236,11 @@ class PermitRule(ConsumerRule[PermitState]):
         super()._unsubscribe(row)
 
     def _forget(self, row: FrameRow) -> None:
-        """Expect nothing more for a consumer that is unknown so far: it leaves, or may be on standby."""
+        """Expect no more deliveries to a consumer that is unknown so far: it leaves, or may be on standby."""
         self._unknown.pop((row.fields or {}).get("consumer_id", -1), None)
 
     def _evaluate_starvation(self, consumer: PermitState, now: int, threshold: str) -> None:
-        """Report a consumer that has had no permits, and whose application has done nothing, for so long."""
+        """Report a consumer that has had no permits, and whose application has done nothing, for the time of the threshold."""
         since = consumer.exhausted or consumer.ready
         if consumer.permits > 0 or consumer.reported or since is None:
             return
@@ -270,16 +270,16 @@ class PermitRule(ConsumerRule[PermitState]):
         self.context.report("consumer-starved", since, self.sentence(text), evidence)
 
     def _may_have_granted(self, consumer: PermitState, now: int) -> bool:
-        """Return True when a FLOW may be among the bytes of the client that the capture lacks: permits are then more than are counted."""
+        """Return True when a FLOW may be among the client's missing bytes: there are then more permits than counted."""
         since = 0 if consumer.ready is None else consumer.ready.time
         if consumer.granted == 0 < consumer.delivered:
-            return True  # nothing is sent without any
+            return True  # brokers send nothing without permits
         return self.may_hide(CLIENT, since) or may_lack(self.context, since, now)
 
     # -- facts for the topic's other connections
 
     def _emit_wait(self, consumer: PermitState, now: int, *, ending: bool) -> tuple[str, Where, dict[str, Any]] | None:
-        """Emit, and return, a long wait with permits: when it ends, and before that each time that it has doubled."""
+        """Emit and return a long wait with permits: when it ends, and before that each time that it has doubled."""
         since, waits = consumer.last_service, consumer.permits > 0 and consumer.active and not consumer.compacted
         if since is None or now - since.time < self._silent_ns or not waits:
             return None
@@ -306,7 +306,7 @@ class PermitRule(ConsumerRule[PermitState]):
         return consumer.topic, since, values
 
     def _missed(self, number: int) -> int:
-        """Return the time of the latest message for a consumer before it was known; -1: there is none."""
+        """Return the time of the latest message to a consumer before it was known; -1: there is none."""
         return -1 if (consumer := self._unknown.get(number)) is None else consumer.latest.time
 
     def _emit_delivered(self, consumer: PermitState) -> None:
@@ -331,7 +331,7 @@ class PermitRule(ConsumerRule[PermitState]):
             self._skipped.append((last_at.time, where_of(row), values | {"sent": sent, "time": row.time}))
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Review all consumers, and emit what they passed over, unless the capture lacks bytes: that is known at the end."""
+        """Review all consumers, and emit the entries that they skipped, unless bytes are missing, which is known only at the end."""
         super().end(row, last)
         if not self.context.reported(ONE_SIDED):
             emit_resting(self.context, BACKLOG, self._unknown, row.end, is_open=self.open)
@@ -339,12 +339,12 @@ class PermitRule(ConsumerRule[PermitState]):
         for since, where, values in self._skipped:
             if not may_lack(self.context, since, row.end, SERVER):
                 self.context.emit_fact(BACKLOG, values["topic"], where._replace(time=row.end), SKIPPED, values)
-        for topic, where, values in self._waits:  # the broker may have sent to these, too
+        for topic, where, values in self._waits:  # the broker may have sent messages to these consumers, too
             if may_lack(self.context, where.time, row.end, SERVER):
                 self.context.emit_fact(BACKLOG, topic, where._replace(time=row.end), "waiting", values | {"undecided": True})
 
     def _evaluate_promise(self, consumer: PermitState, now: int) -> None:
-        """Report a reader that waits for the last message."""
+        """Report a reader that waits for the announced last message."""
         promised, got = consumer.promised_at, consumer.last or consumer.start
         if promised is None or consumer.durable or consumer.permits <= 0 or consumer.promised[1] < 0:
             return
@@ -353,7 +353,7 @@ class PermitRule(ConsumerRule[PermitState]):
             report_behind(self.context, consumer, consumer.promised, promised, consumer.last, consumer.last_at, now - since)
 
     def _emit_began(self, consumer: PermitState, now: int) -> None:
-        """Emit that a consumer asked for the latest message, which holds when its subscription is new."""
+        """Emit that a consumer requested to start at the latest message, which takes effect if its subscription is new."""
         if consumer.latest and consumer.ready is not None and consumer.topic is not None and consumer.persistent:
             values = {
                 **consumer.evidence,
@@ -364,18 +364,18 @@ class PermitRule(ConsumerRule[PermitState]):
             }
             first = consumer.first
             for topic in (consumer.topic, None if first is None else topic_of_ledger({"ledgerId": first[0]})):
-                if topic is not None:  # producers from before the capture are known by the ledger
+                if topic is not None:  # producers from before the capture are identified by the ledger
                     self.context.emit_fact(BACKLOG, topic, consumer.ready._replace(time=now), BEGAN, values)
 
     def _emit_consumed(self, consumer: PermitState, now: int) -> None:
-        """Emit what a consumer of a partition got."""
+        """Emit the deliveries to a consumer of a partition."""
         if consumer.ready is not None and consumer.active and consumer.persistent:
             at = None if consumer.last_at is None else [*consumer.last_at]
             got = {"delivered": consumer.delivered, "permits": consumer.permits, "last": consumer.last, "last_at": at}
             emit_consumed(self.context, consumer, consumer.ready, got | {"closed": not self.open, "seen": now})
 
     def _emit_starving(self, consumer: PermitState, now: int) -> None:
-        """Emit that a consumer ends without permits, which alone says little, or what one of a non-persistent topic got."""
+        """Emit that a consumer ends without permits, which alone proves little, or what a consumer of a non-persistent topic got."""
         since = consumer.exhausted or consumer.ready
         passes = (consumer.topic or "").startswith("non-persistent://")
         lacks = consumer.permits <= 0 and not passes and not consumer.reported
@@ -402,7 +402,7 @@ class PermitRule(ConsumerRule[PermitState]):
         }
         self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), MISSING if passes else STARVING, values)
         if lacks and consumer.last is not None and (name := topic_of_ledger({"ledgerId": consumer.last[0]})) is not None:
-            # Of producers from before the capture, a ledger is all that is known of the topic.
+            # For producers from before the capture, only a ledger of the topic is known.
             self.context.emit_fact(BACKLOG, name, since._replace(time=now), STARVING, values)
 
     def _last_id_request(self, row: FrameRow) -> None:
@@ -418,7 +418,7 @@ class PermitRule(ConsumerRule[PermitState]):
         acknowledged = fields.get("consumer_mark_delete_position")
         if position != consumer.promised:
             consumer.promised, consumer.promised_at = position, where_of(row)
-        # A consumer without a delivery may begin behind the last message; its acknowledged position may show that it does not.
+        # A consumer without a delivery may start after the last message; its acknowledged position may show that it does not.
         if consumer.last is not None or (acknowledged is not None and position_of(acknowledged) < position):
             values = {"position": position, "consumer_id": consumer.number}
             self.context.emit_fact(BACKLOG, consumer.topic, where_of(row), "backlog", values)

@@ -1,7 +1,7 @@
 """Messages that every consumer gets and leaves unacknowledged.
 
-A client that cannot process a message often dies or leaves, and the next one gets the same message first. Each consumer that ends like this
-is a fact under topic and subscription, with the oldest entry that it left. A client that processes a message at each visit leaves a
+A client that cannot process a message often crashes or leaves, and the next one gets the same message first. Each consumer that ends like
+this is a fact under topic and subscription, with the oldest entry that it left. A client that processes messages before it leaves has a
 different oldest entry each time.
 """
 
@@ -48,7 +48,7 @@ THRESHOLDS = (
 POISON = "left-unacknowledged"
 
 SUBSCRIPTION_IDLE_NS = 600_000_000_000
-"""Time without facts after which a subscription is evaluated: ten of a client's longest waits before it connects again."""
+"""Time without facts after which a subscription is evaluated: ten of a client's longest waits before it reconnects."""
 
 
 def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

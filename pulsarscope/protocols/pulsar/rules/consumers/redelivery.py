@@ -128,31 +128,31 @@ THRESHOLDS = (
 )
 
 TIMES_MAX = 33
-"""Latest requests whose times are kept to find a period."""
+"""Number of latest requests whose times are kept to find a period."""
 
 REPEATED_MAX = 1_000
-"""Redelivered entries of a consumer whose deliveries are counted until they are acknowledged."""
+"""Most redelivered entries of a consumer whose deliveries are counted until they are acknowledged."""
 
 
 class RedeliveryState(ConsumerState):
-    """Redelivery requests and redelivered entries of a consumer."""
+    """The redelivery requests and redelivered entries of a consumer."""
 
     requests: list[Where] = msgspec.field(default_factory=list)
-    """First requests."""
+    """The first requests."""
     request_count: int = 0
     requested_ids: int = 0
-    """Message ids in all requests."""
+    """Number of message ids in all requests."""
     all_requests: list[Where] = msgspec.field(default_factory=list)
-    """First requests for everything."""
+    """The first requests for everything."""
     all_count: int = 0
     times: deque[int] = msgspec.field(default_factory=lambda: deque(maxlen=TIMES_MAX))
     """Times of the latest requests, in nanoseconds."""
     deliveries: int = 0
     messages: int = 0
-    """Messages that it got, each counted once."""
+    """Number of messages that it got, each counted once."""
     redelivered: int = 0
     came_again: int = 0
-    """Entries that came again once or more."""
+    """Number of entries that came again at least once."""
     highest: int = 0
     """Largest redelivery count, with the message that has it and its delivery."""
     highest_id: Position = (-1, -1)
@@ -160,13 +160,13 @@ class RedeliveryState(ConsumerState):
     repeated: dict[Position, deque[int]] = msgspec.field(default_factory=dict)
     """Times of the latest redeliveries by entry, until it is acknowledged."""
     delivered: dict[Position, tuple[int, int]] = msgspec.field(default_factory=dict)
-    """Counts by latest entry: requests for everything before, and how often it came again behind one; brokers count only for Shared."""
+    """By latest entry: number of earlier requests for everything, and how often it came again after one. Brokers count only for Shared."""
     acknowledges: bool = False
     """True once it has acknowledged a message after one came again."""
     resolves: bool = False
-    """True once it has acknowledged a message that had come again as often as a storm's."""
+    """True once it has acknowledged a message that had come again as often as in a storm."""
     window: int = 0
-    """Begin of the window, in nanoseconds, and the counts within it."""
+    """Start of the window, in nanoseconds, followed by the counts within it."""
     window_deliveries: int = 0
     window_redelivered: int = 0
     window_requests: int = 0
@@ -175,14 +175,14 @@ class RedeliveryState(ConsumerState):
     reported: bool = False
 
     def advance(self, now: int, window_ns: int) -> None:
-        """Begin a new window when the current one is over."""
+        """Start a new window when the current one is over."""
         if now - self.window > window_ns:
             self.window = now
             self.window_deliveries = self.window_redelivered = self.window_requests = 0
 
 
 class RedeliveryRule(ConsumerRule[RedeliveryState]):
-    """Rule about redeliveries and dead letters of one connection."""
+    """A rule about redeliveries and dead letters of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, RedeliveryState)
@@ -195,7 +195,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         self._window_ns = context.thresholds.ns("redelivery-storm-window-seconds")
 
     def review(self, consumer: RedeliveryState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - counts, not waiting times
-        """Report a storm as soon as it is one, and requests for everything at the end."""
+        """Report a storm as soon as there is one, and requests for everything at the end."""
         deciding = () if consumer.reported else self._deciding(consumer, ending=ending)
         if deciding:
             consumer.reported = True
@@ -217,7 +217,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             self._dead_letters.got(consumer, consumer.messages)
 
     def _deciding(self, consumer: RedeliveryState, *, ending: bool) -> tuple[str, ...]:
-        """Return the thresholds that make a storm of what a consumer got; none for no storm."""
+        """Return the thresholds by which a consumer has a redelivery storm; an empty tuple if it has none."""
         if consumer.highest >= self.context.thresholds["redelivery-storm-count"]:
             return ("redelivery-storm-count",)
         if consumer.peak:
@@ -232,7 +232,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         return ()
 
     def _does_nothing(self, consumer: RedeliveryState) -> bool:
-        """Return True when all that a consumer got came again, until it ended or for longer than a window."""
+        """Return True when everything that a consumer got came again, until it ended or for longer than a window."""
         thresholds = self.context.thresholds
         often = [times for times in consumer.repeated.values() if len(times) >= thresholds["redelivery-storm-nothing-done"]]
         if len(often) < max(thresholds["redelivery-storm-nothing-done-messages"], consumer.deliveries - consumer.redelivered):
@@ -361,7 +361,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         self.context.report("consumer-undecided", where, f"{text}{rest}.", evidence)
 
     def _report_most(self, consumer: RedeliveryState) -> None:
-        """Report a consumer whose client asked again for most of what it got, though in the end it was acknowledged."""
+        """Report a consumer whose client requested most of its messages again, although they were acknowledged in the end."""
         first, limit = consumer.deliveries - consumer.redelivered, "most-redelivered-entries"
         if consumer.came_again < max(self.context.thresholds[limit], first / 2) or not consumer.requests:
             return
@@ -390,17 +390,17 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         self._dead_letters.note(row, properties)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Pass over the SENDs that are no dead letters; see `ConnectionRule.batch`."""
+        """Skip the SENDs that are not dead letters; see `ConnectionRule.batch`."""
         for index, row in enumerate(rows):
             if row.command != "SEND" or "properties" in (row.metadata or NOTHING) or (row.topic or "").endswith("-DLQ"):
                 handle(index)
 
     def sends(self, frames: Any, _handle: Callable[[int], None]) -> bool:
-        """Pass over the SENDs that are no dead letters; see `ConnectionRule.columns`."""
+        """Skip the SENDs that are not dead letters; see `ConnectionRule.columns`."""
         return not (frames.properties or any((producer.topic or "").endswith("-DLQ") for producer in frames.producers))
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Count what comes for the first time; see `ConnectionRule.columns`."""
+        """Count entries that come for the first time; see `ConnectionRule.columns`."""
         if self._replays or not self.has_room(len(frames.consumers)):
             return False
         for group in frames.consumers:

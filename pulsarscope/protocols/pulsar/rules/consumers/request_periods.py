@@ -1,4 +1,4 @@
-"""Periods of requests: an ack timeout asks at equal intervals."""
+"""Periods of requests: an ack timeout makes requests at equal intervals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 PERIOD_MIN = 5
-"""Least number of intervals from which a period is derived."""
+"""Minimum number of intervals from which a period is derived."""
 
 
 def _intervals(times: Iterable[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Messages that repeatedly go to their retry topic. Clients publish them anew for each try, so that no redelivery shows."""
+"""Messages that repeatedly go to their retry topic. Clients publish them again for each try, so there is no redelivery."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ THRESHOLDS = (
 )
 
 SEEN_LEAST = 3
-"""Minimum number of retries in the capture for a message whose own count is high: a single one may be the last."""
+"""Minimum number of retries in the capture for a message whose own count is high: a single retry may be the last."""
 
 ORIGIN, TIMES = "ORIGIN_MESSAGE_ID", "RECONSUMETIMES"
-"""Properties of a message that is to be retried: the id of the original message, and the number of retries."""
+"""Properties of a message to retry: the id of the original message, and the number of retries."""
 
 RETRIED_MAX = 1_000
-"""Messages whose retries are counted on one connection."""
+"""Most messages whose retries are counted on one connection."""
 
 
 class Retried(msgspec.Struct):
@@ -60,22 +60,22 @@ class Retried(msgspec.Struct):
     frames: list[Where] = msgspec.field(default_factory=list)
     seen: int = 0
     highest: int = 0
-    """Number of retries by the message's own count."""
+    """Number of retries according to the message's own count."""
     is_storm: bool = False
     """True when it went to the retry topic too often within a window, or a few more times after very many."""
 
 
 class Retries:
-    """Retries of the messages that one connection publishes."""
+    """The retries of the messages that one connection publishes."""
 
     def __init__(self, context: RuleContext) -> None:
-        """Begin without any retries."""
+        """Start without any retries."""
         self._context = context
         self._messages: dict[tuple[str | None, str | None], Retried] = {}
         """Messages by retry topic and original message; each subscription has its own retry topic."""
 
     def note(self, row: FrameRow, properties: Mapping[str, Any]) -> None:
-        """Count a SEND with these properties, when it is a retry."""
+        """Count a SEND with these properties if it is a retry."""
         origin, count = properties.get(ORIGIN), properties.get(TIMES)
         if not isinstance(origin, str) or not isinstance(count, str) or not count.isdecimal():
             return

@@ -84,28 +84,28 @@ THRESHOLDS = (
 )
 
 ENTRIES_MAX = 200_000
-"""Unacknowledged entries tracked on one connection, the oldest: four consumers at the limit of the broker."""
+"""Number of oldest unacknowledged entries tracked on one connection: four consumers at the broker's limit."""
 
 RHYTHM_ACKS = 10
-"""ACKs that show how often a consumer sends them that was there before the capture; with fewer it stays undecided at the end."""
+"""Number of ACKs that show how often a consumer from before the capture sends them; with fewer, it stays undecided at the end."""
 
 
 class UnackedRule(ConsumerRule[UnackedState]):
-    """Rule about the unacknowledged messages of one connection's consumers."""
+    """A rule about the unacknowledged messages of one connection's consumers."""
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, UnackedState)
         self._size = 0
-        """Tracked entries of all consumers."""
+        """Number of tracked entries of all consumers."""
         self._limit = context.thresholds["consumer-not-acking-limit"]
         self._extents: dict[tuple[str | None, str | None], Extent] = {}
-        """By topic and subscription: consumers come again."""
+        """Extents by topic and subscription, because consumers reconnect."""
         self._compared_at = 0
-        """Time at which the others were last compared with one that acknowledges, in nanoseconds."""
+        """Time at which the others were last compared with an acknowledging consumer, in nanoseconds."""
         self._acked_unknown: list[tuple[UnackedState, int]] = []
-        """Consumers that acknowledged what they had not got, and the time of their end."""
+        """Consumers that acknowledged entries that they had not got, and the time of their end."""
         self._closed_at: dict[int, int] = {}
-        """Time of the close of consumers by id, in nanoseconds."""
+        """Close time of consumers by id, in nanoseconds."""
         self._closed_consumers: ClosedConsumers | None = None
         self._settling_ns = context.thresholds.ns("cursor-reset-settled-seconds")
 
@@ -116,7 +116,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             report_pause(self.context, consumer, consumer.turns, consumer.acks)
             self._size -= len(consumer.entries)
             if (consumer.unknown or consumer.idle).acks and consumer.persistent and len(self._acked_unknown) < CONSUMERS_MAX:
-                self._acked_unknown.append((consumer, now))  # whether bytes are missing is known at the end
+                self._acked_unknown.append((consumer, now))  # only the end shows whether bytes are missing
         if not consumer.entries or not consumer.persistent or (ending and self.context.reported(ONE_SIDED)):
             return
         if ending and not consumer.reported:
@@ -124,7 +124,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             present = pace.mark(now, consumer.messages, consumer.acks)
             consumer.behind = report_slow(self.context, consumer, pace, present, consumer.turns.longest, held)
         if not (consumer.acks or consumer.subscription) and (not ending or consumer.closed_by == SERVER):
-            return  # of a client of which the capture may have nothing, as is known at the end of the connection
+            return  # the capture may have nothing from the client, which only the end of the connection shows
         if consumer.chunks.interrupted and not consumer.reported:
             report_dropped(self.context, consumer, now)
         position, oldest = next(iter(consumer.entries.items()))
@@ -210,12 +210,12 @@ class UnackedRule(ConsumerRule[UnackedState]):
         self._emit(consumer, where, consumer.messages)
 
     def _is_of_closed(self, number: int, now: int) -> bool:
-        """Return True for a consumer that was closed: messages were on their way, or are read late; its next SUBSCRIBE may be missing."""
+        """Return True for a closed consumer: messages were in transit, or are read late; its next SUBSCRIBE may be missing."""
         closed_at = self._closed_at.get(number)
         return closed_at is not None and (now <= closed_at or not may_lack(self.context, closed_at, now))
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Hold entries behind all that came before; see `ConnectionRule.columns`."""
+        """Hold entries after all earlier ones; see `ConnectionRule.columns`."""
         known = self._closed_consumers is None and all(
             group.id in self.consumers or group.id not in self._closed_at for group in frames.consumers
         )
@@ -247,7 +247,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         fields = row.fields or {}
         if self.find(row) is None and self._is_of_closed(fields.get("consumer_id", -1), row.time):
             return
-        consumer = self.find_or_add(row)  # behind lost bytes its messages are read late
+        consumer = self.find_or_add(row)  # after lost bytes, its messages are read late
         if consumer.ignores(fields):
             return
         where = where_of(row)
@@ -284,7 +284,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             self._compare(consumer, where.time)
 
     def _compare(self, beside: UnackedState, now: int) -> None:
-        """Report the consumers that acknowledged nothing for long, while this one of their connection does."""
+        """Report the consumers that have acknowledged nothing for a long time while `beside`, on the same connection, does."""
         thresholds = self.context.thresholds
         patience = thresholds.ns("consumer-not-acking-beside-seconds")
         since = now if beside.first_ack is None else beside.first_ack.time
@@ -303,7 +303,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
                 self._report_not_acking(consumer, now, *deciding, beside=beside.number)
 
     def _begin(self, consumer: UnackedState, position: Position) -> UnknownAcks:
-        """Begin to compare ACKs with what a consumer gets, and got on this connection before."""
+        """Start comparing ACKs with the entries that a consumer gets, and that its subscription got on this connection before."""
         key = consumer.topic, consumer.subscription
         if (extent := self._extents.get(key)) is None:
             extent = Extent(position, position)
@@ -316,20 +316,20 @@ class UnackedRule(ConsumerRule[UnackedState]):
             consumer.asks_last = True
 
     def _active_change(self, row: FrameRow) -> None:
-        """Emit what a consumer holds that is no longer the active one."""
+        """Emit the entries held by a consumer that is no longer active."""
         consumer = self.find(row)
         if consumer is not None and consumer.entries and not (row.fields or {}).get("is_active"):
             emit_change(self.context, consumer, where_of(row), RELEASED, min(consumer.entries), max(consumer.entries))
 
     def _redeliver(self, row: FrameRow) -> None:
-        """Remove what the client returns; it is added when it is delivered again."""
+        """Remove the entries that the client returns; they are added when they are delivered again."""
         if (consumer := self.find(row)) is None:
             return
         for position in positions_of((row.fields or {}).get("message_ids")) or list(consumer.entries):
             consumer.untracked += self._take(consumer, position)
 
     def _emit(self, consumer: UnackedState, where: Where, messages: int) -> None:
-        """Emit how many messages a consumer has not acknowledged, when that has changed by a step."""
+        """Emit the number of a consumer's unacknowledged messages if it has changed by a step."""
         changed = abs(messages - consumer.emitted) >= EMIT_STEP or messages == 0 < consumer.emitted
         if changed and consumer.kind in SHARED_TYPES and consumer.topic is not None:
             consumer.emitted = messages
@@ -337,7 +337,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             self.context.emit_fact(UNACKED, json.dumps([consumer.topic, consumer.subscription]), where, "holds", values)
 
     def _emit_holding(self, consumer: UnackedState, now: int) -> None:
-        """Emit that a consumer ends with unacknowledged messages, which alone says little."""
+        """Emit that a consumer ends with unacknowledged messages, which alone proves little."""
         oldest = next(iter(consumer.entries.values()))
         if consumer.topic is None:
             return
@@ -353,7 +353,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         self.context.emit_fact(BACKLOG, consumer.topic, oldest.where._replace(time=now), HOLDING if waits else BUSY, values)
 
     def _may_have_acked(self, consumer: UnackedState, now: int) -> bool:
-        """Return True when an ACK may be among the bytes of the client that the capture lacks."""
+        """Return True when an ACK may be among the client's missing bytes."""
         oldest = next(iter(consumer.entries.values()))
         since = max(oldest.where.time, consumer.acknowledged_at)
         if self.may_hide(CLIENT, since) or may_lack(self.context, since, now):

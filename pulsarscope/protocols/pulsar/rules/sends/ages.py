@@ -1,4 +1,4 @@
-"""Producers whose messages wait longer and longer before they leave: the path carries less than the application publishes.
+"""Producers whose messages wait longer and longer before they are sent: the path carries less than the application publishes.
 
 The age of a message is the time from its publish time, which its client sets when the application sends it, to its SEND in the capture.
 Only growth counts, because clocks differ.
@@ -41,19 +41,19 @@ THRESHOLDS = (
 )
 
 AGES, SENT_LATE = "ages", "sent-late"
-"""Name of the key rule about late deliveries, whose keys are topics, and the fact that a producer sends later and later."""
+"""Name of the key rule about late deliveries (its keys are topics), and the fact that a producer sends later and later."""
 
 MARKS_MAX = 64
 
 PARTS = 3
-"""Parts of the time; messages must get older in each."""
+"""Number of parts of the time span; messages must get older in each."""
 
 
 _WAITS = frozenset({"replicated_from", "deliver_at_time"})
-"""Metadata of messages that are old for another reason."""
+"""Metadata fields of messages that are old for another reason."""
 
 _AT_ONCE = 0.95
-"""Growth of the age compared with the time from which all messages were published at once: a burst is worked off."""
+"""Ratio of the growth of the age to the time span above which all messages were published at once, and a burst is worked off."""
 
 
 class AgeMark(NamedTuple):
@@ -64,15 +64,15 @@ class AgeMark(NamedTuple):
 
 
 class Ages(msgspec.Struct):
-    """Ages of the messages of one producer, at every `step`-th SEND."""
+    """Ages of one producer's messages, at every `step`-th SEND."""
 
     marks: list[AgeMark] = msgspec.field(default_factory=list)
     step: int = 1
     count: int = 0
-    """SENDs so far."""
+    """Number of SENDs so far."""
 
     def due(self, count: int) -> Iterator[int]:
-        """Count so many SENDs, and give the indexes of those to note: each must be noted before the next is given."""
+        """Count `count` SENDs, and yield the indexes of those to note: each must be noted before the next is yielded."""
         at = -self.count % self.step
         while at < count:
             yield at
@@ -98,14 +98,14 @@ class Ages(msgspec.Struct):
             self.step *= 2
 
     def growth(self, thresholds: Thresholds) -> tuple[AgeMark, AgeMark] | None:
-        """Return the marks between which the messages got older all the time, and did not recover; None when they did not."""
+        """Return the marks between which the messages got steadily older without recovery afterwards; None if there are none."""
         marks = self.marks
         if self.count < thresholds["producer-behind-sends"] or not marks:
             return None
         begin = min(range(len(marks)), key=lambda index: marks[index].age)
         first, highest = marks[begin], max(mark.age for mark in marks[begin:])
         grown = highest - first.age
-        last = next(mark for mark in marks[begin:] if 10 * (mark.age - first.age) >= 9 * grown)  # behind it a full queue may be level
+        last = next(mark for mark in marks[begin:] if 10 * (mark.age - first.age) >= 9 * grown)  # after it, a full queue may stay level
         span = last.where.time - first.where.time
         if span < thresholds.ns("producer-behind-seconds") or 2 * (marks[-1].age - first.age) < grown:
             return None
@@ -132,7 +132,7 @@ class Aging(NamedTuple):
     sends: int
 
     def finding(self, rate: float) -> tuple[str, Where, str, dict[str, Any]]:
-        """Return code, place, text and evidence; `rate`: bytes that its connection carried in a second."""
+        """Return code, place, text and evidence; `rate`: bytes per second on its connection."""
         span, growth = self.last.where.time - self.first.where.time, self.last.age - self.first.age
         text = (
             f"{self.title} sends its messages later and later: within {duration(span)} their age at the SEND grew by {duration(growth)}, "

@@ -1,6 +1,6 @@
-"""Chunked messages that a consumer never gets complete: chunks sent, stored and delivered, by uuid.
+"""Chunked messages that a consumer never gets completely: chunks sent, stored and delivered, by uuid.
 
-Missing chunks are reported when a payload is opened (`chunk-missing`, `chunk-incomplete`); this rule reports where they were lost.
+Opening a payload reports missing chunks (`chunk-missing`, `chunk-incomplete`); this rule reports where they were lost.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ CHUNKS = "chunks"
 """Name of the key rule; its keys are the uuids of chunked messages."""
 
 IDLE_NS = 600_000_000_000
-"""Time without facts after which a message is evaluated: consumers keep chunks for a minute, and time-outs bring them again."""
+"""Time without facts after which a message is evaluated: consumers keep chunks for a minute, and time-outs cause redelivery."""
 
 PENDING_MAX = 1_000
-"""SENDs of chunks without a receipt, and incomplete messages, of one connection: clients hold ten of these."""
+"""Most SENDs of chunks without a receipt, and most incomplete messages, of one connection: clients hold ten incomplete messages."""
 
 
 class ChunkReceiver(msgspec.Struct):
-    """Chunks of one message that one consumer got."""
+    """The chunks of one message that one consumer got."""
 
     frames: list[str]
-    """First deliveries."""
+    """Frame names of the first deliveries."""
     last: Where
     subscription: str | None
     expected: int = 0
@@ -84,7 +84,7 @@ class ChunkReceiver(msgspec.Struct):
     """Time from the last chunk to the end of the connection."""
 
     def add(self, chunk: int, count: int) -> None:
-        """Add a chunk. The first chunk begins anew, as it does in the clients."""
+        """Add a chunk. The first chunk starts over, as in clients."""
         if chunk == 0:
             self.expected, self.chunks = 0, set()
         self.duplicates += chunk in self.chunks
@@ -96,12 +96,12 @@ class ChunkReceiver(msgspec.Struct):
 
 
 class ChunkRule(ConnectionRule):
-    """Source of the facts on the chunks of one connection."""
+    """The source of the facts on the chunks of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._sends: dict[str, tuple[str, int]] = {}
-        """Uuid and number of chunks without a receipt, by name of the SEND."""
+        """Uuid and number of chunks without a receipt, by frame name of the SEND."""
         self._incomplete: dict[tuple[str, int], None] = {}
         """Uuids and consumers of messages whose last chunk has not been delivered."""
 
@@ -152,7 +152,7 @@ class ChunkRule(ConnectionRule):
 
 
 def _chunk_values(row: FrameRow) -> dict[str, Any] | None:
-    """Return the description of the chunk in a frame; None when it holds no chunk."""
+    """Return the description of the chunk in a frame; None if it has none."""
     metadata = row.metadata or {}
     count = metadata.get("num_chunks_from_msg", 1)
     if count <= 1 or "uuid" not in metadata:
@@ -172,7 +172,7 @@ def _chunk_values(row: FrameRow) -> dict[str, Any] | None:
 
 
 class ChunkedMessage(msgspec.Struct):
-    """All facts on one message, by chunk and by consumer."""
+    """All facts on one message, by chunk and consumer."""
 
     latest: dict[str, Any]
     """Description of its latest chunk."""
@@ -211,7 +211,7 @@ class ChunkedMessage(msgspec.Struct):
 def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report a message that is stuck at a consumer, or whose chunks do not add up to its size."""
     if len(facts) >= FACTS_PER_KEY_MAX:
-        return  # facts were dropped, so that chunks would seem to be missing
+        return  # some facts were dropped, so chunks would seem to be missing
     message = ChunkedMessage({})
     for fact in facts:
         message.add(fact)

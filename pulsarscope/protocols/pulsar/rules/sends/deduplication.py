@@ -45,14 +45,14 @@ CODES = table(
 )
 
 FORGET_NS = 3_600_000_000_000
-"""Time without facts after which a producer is evaluated: a producer that returns after an hour has nothing to send again."""
+"""Time without facts after which a producer is evaluated: a producer that returns after an hour has nothing to resend."""
 
 
 NON_PERSISTENT = "non-persistent://"
 
 
 class ProducerReport(NamedTuple):
-    """Source of the findings on one producer name and topic."""
+    """The source of the findings on one producer name and topic."""
 
     topic: str
     name: str
@@ -71,7 +71,7 @@ def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding, _
     sessions = [fact for fact in facts if fact.what != COPY]
     copies = [fact for fact in facts if fact.what == COPY]
     topic, _, name = key.partition("\n")
-    if named_topic(topic) is None:  # what came before the capture, and the sessions after it, which have the topic as another key
+    if named_topic(topic) is None:  # sessions from before the capture, and later ones, whose topic is another key
         topics = [named for session in sessions if (named := named_topic(session.values["topic"])) is not None]
         if len(topics) < len(sessions) or copies:
             report_copies(topics[0] if topics else topic, name, sessions if len(topics) < len(sessions) else (), copies, report)
@@ -81,7 +81,7 @@ def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding, _
         return
     report_copies(topic, name, sessions, copies, report)
     producer = ProducerReport(topic, name, report)
-    if topic.startswith(NON_PERSISTENT):  # it stores nothing, so that no sequence id is remembered
+    if topic.startswith(NON_PERSISTENT):  # such a topic stores nothing, so the broker remembers no sequence id
         for session in sessions:
             _report_not_handled(producer, session)
         return
@@ -98,7 +98,7 @@ def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding, _
 
 
 def _report_not_handled(producer: ProducerReport, session: Fact) -> None:
-    """Report messages whose receipts name no entry (-1:-1), as a broker answers messages for which it has no room."""
+    """Report messages whose receipts name no entry (-1:-1), which is how a broker answers messages for which it has no room."""
     values = session.values
     if values["dropped_count"]:
         text = f": the broker dropped {values['dropped_count']:,} of {plural(values['sent'], 'SEND')}, which no consumer gets"
@@ -136,7 +136,7 @@ def _lower_count(session: Fact, *, deduplicates: bool) -> int:
     """Return how many messages have a significantly lower id than earlier ones.
 
     Key-based batches of Java interleave their ranges but repeat no id, which is harmless unless the broker de-duplicates. After missing
-    bytes a producer may have begun anew.
+    bytes, a producer may have restarted.
     """
     values = session.values
     if deduplicates:
@@ -151,7 +151,7 @@ def _lower_count(session: Fact, *, deduplicates: bool) -> int:
 
 
 def _sent_again(session: Fact) -> set[int]:
-    """Return the ids that were sent twice in a row and dropped the second time; an empty set when a producer repeats most of its ids."""
+    """Return the ids that were sent twice in a row and dropped the second time; an empty set if a producer repeats most of its ids."""
     values = session.values
     if values["repeated_count"] * 2 > values["sent"]:
         return set()
@@ -160,7 +160,7 @@ def _sent_again(session: Fact) -> set[int]:
 
 
 def _report_restart(producer: ProducerReport, session: Fact, earlier: Sequence[Fact]) -> None:
-    """Report a session that begins at or below what the broker remembers, unless it sends again what got no receipt."""
+    """Report a session that begins at or below the id that the broker remembers, unless it resends messages without a receipt."""
     values = session.values
     first, stored = values["first"], values["stored"]
     if not earlier and values["epoch"]:
@@ -189,7 +189,7 @@ def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[F
     def is_resend(lowest: int, highest: int) -> bool:
         """Return True when these ids were sent twice in a row, or in an earlier session without a receipt or outside the capture.
 
-        Ids that were sent with the same bytes count, too.
+        Ids that were sent with the same bytes also count.
         """
         if {lowest, highest} <= again or {lowest, highest} <= known:
             return True
@@ -215,7 +215,7 @@ def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[F
 
 
 def _stored(session: Fact) -> int:
-    """Return the highest sequence id that the broker remembers when the session begins; -1 when there is none or the capture lacks it."""
+    """Return the highest sequence id that the broker remembers when the session begins; -1 if there is none or the capture lacks it."""
     stored: int | None = session.values["stored"]
     return -1 if stored is None else stored
 

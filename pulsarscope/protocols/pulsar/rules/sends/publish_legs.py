@@ -1,6 +1,6 @@
 """The leg on which the slowest SEND of a producer took longest: a proxy, the broker, the bookies, or the answer.
 
-SENDs and writes to bookies are matched within windows of time, for which each connection reports its slowest ones. This takes little
+SENDs and writes to bookies are matched within time windows, for each of which a connection reports its slowest ones. This takes little
 memory, however many entries there are.
 """
 
@@ -26,14 +26,14 @@ IDLE_NS = 3600 * SECOND
 """Time without facts after which a window is evaluated: a slow producer is reported when it ends."""
 
 SLOW = "slow"
-"""Fact of a slow producer: code, text and evidence of its finding; and latency, entry and time of the answer of its slowest SEND."""
+"""Fact on a slow producer: code, text and evidence of its finding; and latency, entry and answer time of its slowest SEND."""
 
 PUBLISHED, PASSED = "published", "passed"
-"""Facts of the slowest SEND of a connection within a window, or the previous one: latency, entry, host of the server, times."""
+"""Facts on the slowest SEND of a connection within a window, or the previous one: latency, entry, host of the server, times."""
 
 ADDS, EARLIER = "adds", "earlier"
 """Facts of a storage protocol on the writes of one connection that were answered within a window, or the previous one: host, bookie, and
-the slowest latencies, each with entry, time and names of frames. There are as many as fit, or all."""
+the slowest latencies, each with entry, time and frame names. They list all writes, or as many as fit."""
 
 
 class _Legs:
@@ -95,7 +95,7 @@ def _legs_of(slow: Fact, facts: Sequence[Fact]) -> _Legs:
 
 
 def _inner(connection: str | None, entry: str, facts: Sequence[Fact]) -> Fact | None:
-    """Return the fact about a SEND on the inner leg of a connection: of this entry, or else the slowest one there."""
+    """Return the fact about a SEND on the inner leg of a connection: the SEND of this entry, or else the slowest one there."""
     of_leg = [fact for fact in facts if fact.what in (PUBLISHED, PASSED) and fact.values.get(OUTER) == connection]
     same = [fact for fact in of_leg if fact.values["entry"] == entry]
     return max(same or of_leg, key=lambda fact: fact.values["latency"], default=None)

@@ -1,4 +1,4 @@
-"""Producers of a connection, and how soon their SENDs are answered."""
+"""Producers of a connection, and the latencies of their SENDs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import percentile
 
 JUMP = 100
-"""Factor over the latency of another SEND of the producer that distinguishes a pause from a slow broker or link."""
+"""Ratio to the latency of another SEND of the producer that distinguishes a pause from a slow broker or link."""
 
 
 _ONE_AT_A_TIME = 2
 """Unanswered SENDs of a client that waits for each receipt."""
 
 _FASTER = 10
-"""Factor over the fastest latency at which a SEND counts as held back."""
+"""Ratio to the fastest latency at which a SEND counts as held back."""
 
 
 class ReplicationLag(msgspec.Struct):
@@ -42,12 +42,12 @@ class ReplicationLag(msgspec.Struct):
 
 
 class Publisher(msgspec.Struct):
-    """SENDs of one producer and their answers."""
+    """The SENDs of one producer, and their answers."""
 
     topic: str | None = None
     name: str | None = None
     latencies: Counter[int] = msgspec.field(default_factory=Counter)
-    """SENDs by latency in nanoseconds, rounded to three digits: a few thousand different values at most."""
+    """Number of SENDs by latency in nanoseconds, rounded to three digits: at most a few thousand different values."""
     slowest: tuple[int, Where, str, str] | None = None
     """(latency, SEND, its answer, entry)."""
     answered_at: int = 0
@@ -87,7 +87,7 @@ class Publisher(msgspec.Struct):
 
 
 class SlowPublisher(NamedTuple):
-    """Finding on a slow producer, without what the end of the connection adds."""
+    """The finding on a slow producer, without the parts that the end of the connection adds."""
 
     code: str
     where: Where
@@ -103,7 +103,7 @@ _LIMITS = ("slow-publish-seconds", "slow-publish-longest-seconds", "slow-publish
 
 
 def note_lag(publisher: Publisher, row: FrameRow) -> None:
-    """Note the age of a replicator's message; such messages name the cluster from which they come."""
+    """Note the age of a replicator's message, which names its cluster of origin."""
     metadata = row.metadata or {}
     published = metadata.get("publish_time")
     if not metadata.get("replicated_from") or type(published) is not int:
@@ -116,7 +116,7 @@ def note_lag(publisher: Publisher, row: FrameRow) -> None:
 
 
 def _is_held_back(publisher: Publisher, sends: int, thresholds: Thresholds) -> bool:
-    """Return True when many SENDs wait equally long although the broker can be far faster, as under a publish rate limit."""
+    """Return True when many SENDs wait equally long although the broker can be far faster, which suggests a publish rate limit."""
     held = max(thresholds.ns("slow-publish-held-seconds"), _FASTER * min(publisher.latencies))
     slow = Counter({latency: times for latency, times in publisher.latencies.items() if latency >= held})
     least = max(thresholds["slow-publish-sends"], sum(slow.values()) / 2)
@@ -132,7 +132,7 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
         return None
     longest, where, answer, entry = publisher.slowest
     if max(longest, max(publisher.latencies, default=0)) < min(map(thresholds.ns, _LIMITS)):
-        return None  # like most producers: none of its SENDs is slow by any limit
+        return None  # none of its SENDs is slow by any limit, as for most producers
     sends = sum(publisher.latencies.values())
     median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
     slow_ns = thresholds.ns("slow-publish-seconds")

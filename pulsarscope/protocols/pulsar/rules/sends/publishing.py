@@ -125,20 +125,20 @@ THRESHOLDS = (
 )
 
 PRODUCERS_MAX = 10_000
-"""Producers of one connection that are followed at a time, and closed ones whose late SENDs are recognised."""
+"""Most producers of one connection that are followed at a time, and most closed ones whose late SENDs are recognised."""
 
 SLOW_MAX = 1_000
-"""Slow producers kept until the end of the connection, which alone shows when the broker had closed its window."""
+"""Most slow producers kept until the end of the connection: only then is it known when the broker had closed its window."""
 
 UNANSWERED_MAX = 1_000
-"""Unanswered SENDs of one producer that are kept until the end of the connection."""
+"""Most unanswered SENDs of one producer kept until the end of the connection."""
 
 STORAGE = "adds"
-"""Key rule of the storage protocol, by broker host and window, for the facts about the slowest SEND of that time."""
+"""Key rule of the storage protocol, by broker host and window, which gets the facts about the slowest SEND of that time."""
 
 
 class PublishRule(ConnectionRule):
-    """Rule about late and missing receipts of one connection."""
+    """A rule about late and missing receipts of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -154,9 +154,9 @@ class PublishRule(ConnectionRule):
         self._window_end = self._fastest = 0
         """End of the window, and the shortest latency in it."""
         self._slowest: tuple[int, Where, str, str, str | None] | None = None
-        """(latency, SEND, its answer, entry, topic) of the window."""
+        """(latency, SEND, its answer, entry, topic) of the slowest SEND in the window."""
         self._longest = 0
-        """Latency of the slowest."""
+        """Latency of that SEND."""
         self._largest = 0
         """Bytes of the largest payload."""
         self._latest: tuple[str, Any] = "", None
@@ -187,7 +187,7 @@ class PublishRule(ConnectionRule):
             remember(self._early, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}", row.time, UNANSWERED_MAX)
 
     def _entry(self, send: Where) -> str:
-        """Return the entry that the receipt of a SEND names; "" when the receipt is not the latest one, or names no entry."""
+        """Return the entry in the receipt of a SEND; "" if the receipt is not the latest one, or names no entry."""
         name, message_id = self._latest
         return entry_key(message_id) or "" if name == send.name else ""
 
@@ -236,7 +236,7 @@ class PublishRule(ConnectionRule):
         self._forget(number, publisher)
 
     def _note(self, row: ExchangeRow, latency: int) -> None:
-        """Note the latency for the window in which the answer came."""
+        """Note a latency in the window of the answer."""
         window = (row.time + latency) // WINDOW_NS
         if window > self._window:
             self._end_window()
@@ -283,7 +283,7 @@ class PublishRule(ConnectionRule):
                 self._context.report(*aging.finding(row.client_bytes * 1e9 / max(row.end - row.start, 1)))
 
     def _waits_for_bytes(self, slow: SlowPublisher, row: ConnectionRow) -> bool:
-        """Return True when what a producer had on its way at the same time takes as long as its slowest SEND took."""
+        """Return True if sending the bytes that a producer had in flight takes as long as its slowest SEND took."""
         thresholds = self._context.thresholds
         on_its_way = self._largest + row.client_bytes * slow.evidence["in_flight_max"] / slow.evidence["sends"]
         takes = round(on_its_way * 1e9 / thresholds["slow-publish-bytes"])
@@ -332,7 +332,7 @@ class PublishRule(ConnectionRule):
         self._context.report(code, late[0], f"{publisher.title} got no answer to {plural(len(late), 'SEND')}, {rest}.", evidence)
 
     def _evaluate_lag(self, publisher: Publisher) -> None:
-        """Report a replicator whose messages keep getting older."""
+        """Report a replicator whose messages get older and older."""
         lag, thresholds = publisher.lag, self._context.thresholds
         if lag is None or lag.sends < thresholds["replication-lag-sends"] or publisher.unanswered:
             return
@@ -354,7 +354,7 @@ class PublishRule(ConnectionRule):
         self._context.report("replication-stalled", lag.last, text, evidence)
 
     def _evaluate_ages(self, publisher: Publisher) -> None:
-        """Keep a producer whose messages get older and older until it is known whether the broker had closed its window."""
+        """Keep a producer whose messages get older and older, until it is known whether the broker had closed its window."""
         if (grown := publisher.ages.growth(self._context.thresholds)) is not None and len(self._aging) < SLOW_MAX:
             self._aging.append(Aging(publisher.title, publisher.topic, publisher.name, *grown, publisher.ages.count))
 

@@ -36,7 +36,7 @@ THRESHOLDS = (
 )
 
 SUSPECTS_MAX = 1_000
-"""Messages with a bad or refused checksum that are followed at a time; a healthy connection has none."""
+"""Most messages with a bad or refused checksum that are followed at a time; a healthy connection has none."""
 
 
 class SuspectMessage(msgspec.Struct):
@@ -48,14 +48,14 @@ class SuspectMessage(msgspec.Struct):
     first: Where
     sent: int = 1
     bad: int = 0
-    """SENDs with a bad checksum."""
+    """Number of SENDs with a bad checksum."""
     refused: int = 0
     receipt: str | None = None
     """Name of the SEND_RECEIPT, if the broker finally accepted the message."""
 
 
 class ResendRule(ConnectionRule):
-    """Rule about corrupted and refused messages of one connection's producers."""
+    """A rule about corrupted and refused messages of one connection's producers."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Counts of latencies rounded to three digits: a few thousand different values at most."""
+"""Counts of latencies rounded to three digits: at most a few thousand different values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks by which two SENDs of one sequence id are known to carry the same bytes."""
+"""Marks that show whether two SENDs with one sequence id carry the same bytes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def mark_of(row: FrameRow, metadata: dict[str, Any]) -> tuple[str, int, int] | N
 def is_restamped(mark: Sequence[Any], other: Sequence[Any]) -> bool:
     """Return True when two SENDs differ only in their publish time.
 
-    Their checksums differ by that of the difference of the two times, at its distance from the end of the payload: CRC32-C is linear.
-    The size of the metadata after the time is unknown, so that each distance is tried.
+    CRC32-C is linear: their checksums differ by that of the difference of the two times, at its distance from the end of the payload. The
+    size of the metadata after the time is unknown, so each distance is tried.
     """
     times = _varint(mark[1]), _varint(other[1])
     if mark[2] != other[2] or mark[2] > RESTAMPED_MAX_BYTES or mark[1] == other[1] or len(times[0]) != len(times[1]):

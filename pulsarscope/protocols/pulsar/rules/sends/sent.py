@@ -88,7 +88,7 @@ THRESHOLDS = (
 )
 
 PRODUCERS_MAX = 10_000
-"""Producers of one connection whose compression is counted, and closed ones that are remembered."""
+"""Most producers of one connection whose compression is counted, and most closed ones that are remembered."""
 
 MILLISECOND_NS = 1_000_000
 
@@ -97,7 +97,7 @@ EMPTY_MAX_BYTES = {"LZ4": 1, "SNAPPY": 1, "ZLIB": 8, "ZSTD": 13}
 
 
 class Misformed(msgspec.Struct):
-    """SENDs of one connection with the same mistake."""
+    """The SENDs of one connection with the same mistake."""
 
     where: Where
     text: str
@@ -107,7 +107,7 @@ class Misformed(msgspec.Struct):
 
 
 class Compressed(msgspec.Struct):
-    """Compressed entries of a producer."""
+    """The compressed entries of a producer."""
 
     where: Where
     codec: str
@@ -120,12 +120,12 @@ class Compressed(msgspec.Struct):
 
 
 class Gone(msgspec.Struct):
-    """Close or refusal of a producer."""
+    """The close or refusal of a producer."""
 
     where: Where
     what: str
     closed_at: int = 0
-    """Time at which the broker closed it; 0 when its client did, or it was refused: then none of its SENDs were in transit."""
+    """Time at which the broker closed it; 0 if its client did, or it was refused: then none of its SENDs were in transit."""
     latest: int = 0
     """Time of the latest SEND that may have been in transit."""
 
@@ -137,11 +137,11 @@ class SentForm:
         self._context = context
         self._mistakes: dict[str, Misformed] = {}
         self._compressed: dict[int, Compressed] = {}
-        """By producer id."""
+        """Compressed entries by producer id."""
         self._gone: dict[int, Gone] = {}
-        """Producer ids that no producer has any more."""
+        """Ends of producers, by ids that no producer has any more."""
         self._homeless: dict[bool, Misformed] = {}
-        """SENDs without a producer, by whether the capture has its close or refusal."""
+        """SENDs without a producer, by whether the capture has the producer's close or refusal."""
         self.batched: set[int] = set()
         """Ids of producers that sent a batch, or messages that cannot be batched."""
         self._delay = 0
@@ -181,11 +181,11 @@ class SentForm:
         return compressed
 
     def has_room(self, count: int) -> bool:
-        """Return True when nothing of other producers has to go for so many more."""
+        """Return True if `count` more producers fit without dropping data of others."""
         return max(len(self._compressed), len(self.batched)) + count <= PRODUCERS_MAX
 
     def begin_columns(self, frames: Any) -> None:
-        """Note the producers of SENDs in columns, none of which has a mistake, as `check` does of the first SEND that tells."""
+        """Note the producers of SENDs in columns, which have no mistakes, as `check` does at the first SEND of a kind."""
         self.batched.update(producer.id for producer in frames.producers if producer.batched)
         for place, number in sorted((each.compressed, each.id) for each in frames.producers if each.compressed is not None):
             if number not in self._compressed:
@@ -193,7 +193,7 @@ class SentForm:
                 self._compressed_by(number, row.metadata["compression"], row)
 
     def count_compressed(self, number: int, entries: int, before: int, after: int) -> None:
-        """Count compressed SENDs in columns of a producer that `begin_columns` knows, and their bytes without compression and with it."""
+        """Count a producer's compressed SENDs in columns, after `begin_columns`, with their bytes before and after compression."""
         if entries:
             compressed = self._compressed[number]
             compressed.entries += entries
@@ -215,12 +215,12 @@ class SentForm:
         remember(self._gone, number, Gone(where_of(row), what, row.time if by_broker else 0), PRODUCERS_MAX)
 
     def opened(self, number: int) -> None:
-        """Note that a PRODUCER asks for an id."""
+        """Note that a PRODUCER requests an id."""
         if self._gone:
             self._gone.pop(number, None)
 
     def homeless(self, row: FrameRow, number: int) -> bool:
-        """Note a SEND with an id that, as far as the capture shows, has no producer. Return True when its producer is known to be gone."""
+        """Note a SEND with an id that has no producer as far as the capture shows. Return True if its producer is known to be gone."""
         gone = self._gone.get(number)
         if gone is not None and gone.closed_at and self._may_be_late(row, gone):
             return True
@@ -249,7 +249,7 @@ class SentForm:
         if row.time - gone.closed_at > thresholds.ns("send-without-producer-seconds"):
             return False
         pause, gone.latest = row.time - max(gone.latest, gone.closed_at), row.time
-        if self._published is None or self._published[0] == self._published[1]:  # all are equal, or there is none to compare with
+        if self._published is None or self._published[0] == self._published[1]:  # all are equal, or there is none for comparison
             return pause <= known
         published = (row.metadata or {}).get("publish_time", 0) * MILLISECOND_NS
         return bool(published + self._delay - gone.closed_at <= known)
@@ -307,7 +307,7 @@ def title_of(row: FrameRow) -> str:
 def advise_on_batching(
     context: RuleContext, producer: Mapping[str, Any], first: Where | None, sent: int, average: int, number: int, time: int
 ) -> None:
-    """Report a producer that sent many messages without batching since the first; one was measured, given by its number and time."""
+    """Report a producer that has sent many messages without batching since `first`; `number` and `time` belong to a measured one."""
     thresholds = context.thresholds
     if first is None or sent < thresholds["batching-unused-messages"] or average > thresholds["batching-unused-bytes"]:
         return

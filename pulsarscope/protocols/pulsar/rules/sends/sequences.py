@@ -21,20 +21,20 @@ from pulsarscope.protocols.pulsar.topics import bounded_name, topic_of_ledger
 SESSIONS = "sessions-of-producer"
 
 PRODUCERS_MAX = 10_000
-"""Producers of one connection that are followed."""
+"""Most producers of one connection that are followed."""
 
 SAMPLES_MAX = 25
 """Dropped, repeated and lower sequence ids of one producer that are listed, of each kind; their counts are exact."""
 
 CONNECTION_SAMPLES_MAX = 10_000
-"""Such ids of all producers of one connection; the first of each kind and producer is listed in any case."""
+"""Most such ids of all producers of one connection; the first of each kind and producer is always listed."""
 
 DROPPED = -1
-"""Ledger and entry in the receipt of a message that the broker drops as a duplicate."""
+"""Ledger and entry in the receipt of a message that the broker has dropped as a duplicate."""
 
 KEPT_MAX = 64
 """Number of first, and of latest, messages of a session that are compared with those of the next: a client resends messages without a
-receipt. Of later messages, one in this many is measured: two are as good as all."""
+receipt. Of later messages, one in this many is measured."""
 
 PLAIN_FIELDS, SEND_FIELDS = 3, 2
 """Fields of the metadata, and of SEND, that a plain message has: the required ones."""
@@ -44,14 +44,14 @@ Latest = partial(deque[tuple[Any, ...]], maxlen=KEPT_MAX)
 
 
 class ProducerSession(msgspec.Struct):
-    """Sequence ids of a producer on one connection, from PRODUCER on; for a producer from before the capture, from its first SEND on."""
+    """The sequence ids of a producer on one connection, from its PRODUCER on; if that was before the capture, from its first SEND on."""
 
     where: Where
     topic: str | None = None
     name: str | None = None
     epoch: int = 0
     named: bool = False
-    """True when its client gave the name, as a client that reconnects does."""
+    """True when its client gave the name, as reconnecting clients do."""
     inferred: bool = False
     """True when the capture lacks its PRODUCER."""
     copies: bool = False
@@ -62,7 +62,7 @@ class ProducerSession(msgspec.Struct):
     """Sequence id of the first SEND, and its frame."""
     first_frame: str = ""
     highest: int = -1
-    """Highest sequence id sent; that of a batch is its last message's."""
+    """Highest sequence id sent; the id of a batch is that of its last message."""
     ranges: bool = False
     """True once it has sent a batch that gives its range of ids."""
     chunk: int | None = None
@@ -75,15 +75,16 @@ class ProducerSession(msgspec.Struct):
     resending: bool = False
     """True after a refused SEND, when the client resends everything that waits."""
     regressions: list[tuple[str, int, int, bool]] = msgspec.field(default_factory=list)
-    """SENDs whose id is not above the highest so far: frame, id, that highest, and whether an earlier SEND of this id had other bytes."""
+    """SENDs whose id is not above the highest so far: frame, id, that highest id, and whether an earlier SEND with this id had other
+    bytes."""
     lower_count: int = 0
-    """Number of those whose id is below that highest."""
+    """Number of regressions whose id is below the highest."""
     again_count: int = 0
-    """Number of these that repeat a SEND, byte for byte, or are chunks."""
+    """Number of these that repeat a SEND byte for byte, or are chunks."""
     reused_count: int = 0
-    """Number of these whose id an earlier SEND with other bytes has."""
+    """Number of these whose id was used by an earlier SEND with other bytes."""
     repeated_count: int = 0
-    """Number of those whose id is that highest."""
+    """Number of regressions whose id equals the highest."""
     dropped: list[tuple[str, int]] = msgspec.field(default_factory=list)
     """Receipts of dropped messages: frame and sequence id."""
     dropped_count: int = 0
@@ -105,7 +106,7 @@ class ProducerSession(msgspec.Struct):
     repeated: dict[int, None] = msgspec.field(default_factory=dict)
     """Sequence ids that were sent again."""
     twice: list[tuple[int, tuple[str, str], list[str]]] = msgspec.field(default_factory=list)
-    """Sequence ids with two receipts: the message ids, and the SENDs."""
+    """Sequence ids with two receipts, with the message ids and the SENDs."""
 
     @property
     def latest(self) -> tuple[int, int]:
@@ -113,19 +114,19 @@ class ProducerSession(msgspec.Struct):
         return self.sent if self.sent <= KEPT_MAX else self.sent - self.sent % KEPT_MAX, self.sent_at
 
     def kept(self, receipts: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return receipts as facts have them: sequence id, message id, SEND and its mark."""
+        """Return receipts in the form of facts: sequence id, message id, SEND and its mark."""
         return [(number, f"{ledger}:{entry}", send, self.marks.get(number)) for number, ledger, entry, send in receipts]
 
 
 class SequenceRule(ConnectionRule):
-    """Source of the facts on the producers of one connection."""
+    """The source of the facts on the producers of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._sessions: dict[int, ProducerSession] = {}
         """Open sessions by producer id."""
         self._requests: dict[str, int] = {}
-        """Producer ids by name of the frame of PRODUCER."""
+        """Producer ids by frame name of their PRODUCER."""
         self._samples = 0
         self._form = SentForm(context)
         self._taken: list[tuple[Where, int, str, str | None]] = []
@@ -145,7 +146,7 @@ class SequenceRule(ConnectionRule):
     def _note_taken(self, row: FrameRow, number: int) -> None:
         """Note a PRODUCER with the id of a producer from before the capture.
 
-        A receipt for a SEND of the capture shows that the broker had not closed the earlier producer; a receipt for an earlier SEND may
+        A receipt for a SEND in the capture shows that the broker had not closed the earlier producer; a receipt for an earlier SEND may
         come after a close.
         """
         session = self._sessions.get(number)
@@ -255,7 +256,7 @@ class SequenceRule(ConnectionRule):
         session.dropped_count += 1
 
     def _admit_sample(self, count: int) -> bool:
-        """Count a sample of a kind; the producer already has `count`. Return False when there are enough."""
+        """Count a sample of a kind of which the producer already has `count`. Return False if there are enough."""
         if count and (count >= SAMPLES_MAX or self._samples >= CONNECTION_SAMPLES_MAX):
             return False
         self._samples += 1
@@ -277,7 +278,7 @@ class SequenceRule(ConnectionRule):
             session.migrated = True
 
     def end(self, row: ConnectionRow, last: Where) -> None:
-        """Emit the sessions of all open producers, and evaluate the form of what was sent."""
+        """Emit the sessions of all open producers, and evaluate the form of the SENDs."""
         self._form.end(row)
         for number in [*self._sessions]:
             self._finish(number, last)
@@ -299,7 +300,8 @@ class SequenceRule(ConnectionRule):
             names = {"topic": topic, "producer_name": session.name}
             advise_on_batching(self._context, names, session.first_sent, session.sent, session.size // session.measured, *session.latest)
         constant = session.first == session.highest and session.sent > 2  # a client without sequence numbers
-        # Emitted at its end with the place of its beginning: sessions of a producer are compared in the order in which they began.
+        # A session is emitted at its end, with the place of its beginning: sessions of a producer are compared in the order of their
+        # beginnings.
         source, file, packet, sub, began, connection = session.where
         where = Where(source, file, packet, sub, until.time, connection)
         values = {
@@ -332,7 +334,7 @@ class SequenceRule(ConnectionRule):
             "lost": session.inferred or self._context.lost,
         }
         topics = [topic]
-        if session.named and ledger not in (None, topic):  # next to a session from before the capture
+        if session.named and ledger not in (None, topic):  # for comparison with a session from before the capture
             topics.append(ledger)
         self._context.emit_facts(SESSIONS, [f"{each}\n{session.name}" for each in topics], where, "session", values)
 

@@ -25,7 +25,7 @@ CODES = table(
 
 
 class SizeRule(ConnectionRule):
-    """Rule about the size of the SENDs of one connection."""
+    """A rule about the size of the SENDs of one connection."""
 
     __slots__ = ("_context", "_count", "_exceeded", "_largest", "_limit", "_producers", "_sends")
 
@@ -34,7 +34,7 @@ class SizeRule(ConnectionRule):
         self._limit: int | None = None
         """CONNECTED.max_message_size in bytes."""
         self._exceeded = 0
-        """The limit that the last reported SEND exceeded: another CONNECTED may bring a different limit, or none."""
+        """The limit that the last reported SEND exceeded: another CONNECTED may announce a different limit, or none."""
         self._sends: tuple[Where, ...] = ()
         """First SENDs above the limit."""
         self._count = self._largest = 0

@@ -1,4 +1,4 @@
-"""Messages that are stored twice: one sequence id of a producer under two message ids."""
+"""Messages that are stored twice: a sequence id of a producer with two message ids."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ CODES = table(
 )
 
 ENTRIES_MAX = 10_000
-"""Deliveries of one connection that are remembered: copies follow each other within the resends of a producer, 1,000 by default."""
+"""Most deliveries of one connection that are remembered: copies follow each other within a producer's resends, 1,000 by default."""
 
 COPIES_MAX = 1_000
-"""Copies of one connection that are emitted."""
+"""Most copies of one connection that are emitted."""
 
 COPY = "copy"
-"""Kind of a fact of a producer: a delivery of what was delivered under another id."""
+"""Kind of a fact of a producer: a delivery of a message that was also delivered with another id."""
 
 
 class Copied(NamedTuple):
@@ -45,13 +45,13 @@ class Copied(NamedTuple):
 
 
 class CopyRule(ConnectionRule):
-    """Source of the facts on copies that one connection delivered to a subscription."""
+    """The source of the facts on copies that one connection delivered to a subscription."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._seen: dict[tuple[Any, ...], str] = {}
-        """Message id, checksum and frame by subscription, producer and sequence id: one text, because a stream stores all of them after
-        each batch."""
+        """Message id, checksum and frame, by subscription, producer and sequence id. They are a single text, because a stream stores all of
+        them after each batch."""
         self._copies = 0
 
     def _message(self, row: FrameRow) -> None:
@@ -74,7 +74,7 @@ class CopyRule(ConnectionRule):
             self._context.emit_fact(SESSIONS, f"{row.topic or ''}\n{metadata.get('producer_name')}", where_of(row), COPY, values)
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Remember what is new; see `ConnectionRule.columns`."""
+        """Remember new messages; see `ConnectionRule.columns`."""
         seen = self._seen
         for place, (key, ident) in enumerate(frames.idents()):
             if key in seen:
@@ -90,12 +90,13 @@ class CopyRule(ConnectionRule):
 
 
 def report_copies(topic: str, name: str, sessions: Sequence[Fact], copies: Sequence[Fact], report: ReportFinding) -> None:
-    """Report the messages of a producer that the broker has, or a subscription got, under two ids."""
+    """Report the messages of a producer that the broker has, or a subscription got, with two ids."""
     found: dict[int, Copied] = {}
     for index, session in enumerate(sessions):
         before = sessions[index - 1].values["tail"] if index else []
         again = session.values["epoch"] > 0
-        # A session that begins at or below the last id of the one before, but not at the first, sends again what lost its receipt.
+        # A session that begins at or below the last id of the previous one, but not at its first, resends messages whose receipts were
+        # lost.
         if index and session.values["first"] is not None and 0 < session.values["first"] <= sessions[index - 1].values["highest"]:
             before, again = [(number, ident, send, None) for number, ident, send, _ in before], True
         for copied in (
@@ -132,9 +133,9 @@ def report_copies(topic: str, name: str, sessions: Sequence[Fact], copies: Seque
 
 
 def _resent(before: Sequence[Sequence[Any]], session: Fact, again: bool, *, torn: bool) -> list[Copied]:
-    """Return what a session sent again of what had a receipt in the session before: the same bytes, or the same producer again.
+    """Return messages with a receipt in the session before that a session sent again: with equal bytes, or (`again`) by the same producer.
 
-    `torn`: the session before was not closed by its client, so that one of its own making sends again what it is not sure of.
+    `torn`: the client did not close the previous session, so that an application that reconnects by itself resends uncertain messages.
     """
     known = {number: (ident, send, mark) for number, ident, send, mark in before}
     resent = []

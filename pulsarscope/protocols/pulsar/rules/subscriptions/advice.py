@@ -1,4 +1,4 @@
-"""Advice for consumers that cause needless work for the broker and the network."""
+"""Advice for consumers that cause unnecessary work for the broker and the network."""
 
 from __future__ import annotations
 

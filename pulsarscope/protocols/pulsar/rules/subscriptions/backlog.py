@@ -1,6 +1,6 @@
-"""Silent brokers: a consumer waits with permits while its topic has messages that no consumer of its subscription got.
+"""Silent brokers: a consumer with permits waits while its topic has messages that no consumer of its subscription got.
 
-Producers and consumers seldom share a connection, so that positions and waits are facts, compared by topic across connections.
+Producers and consumers seldom share a connection, so positions and waits are facts, which are compared by topic across connections.
 """
 
 from __future__ import annotations
@@ -65,24 +65,25 @@ EMIT_NS = 1_000_000_000
 """Time between two facts on a topic's receipts or a consumer's deliveries. The last one of each, which decides, follows at the end."""
 
 TOPICS_MAX = 10_000
-"""Topics of producers on one connection whose latest receipt is remembered."""
+"""Most topics of producers on one connection whose latest receipt is remembered."""
 
 PRODUCERS_MAX = 10_000
-"""Producers of one connection whose messages are known not to be delivered at once."""
+"""Most producers of one connection whose messages are known not to be delivered at once."""
 
 TOPIC_IDLE_NS = 600_000_000_000
 """Time without facts after which a topic is evaluated."""
 
 
 class PublicationRule(ConnectionRule):
-    """Source of the facts on what was published to the topics of one connection."""
+    """The source of the facts on messages published to the topics of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._exempt: set[int] = set()
-        """Producers whose messages are not yet backlog, or backlog of another cluster: delayed, transactional and replicated messages."""
+        """Ids of producers whose messages are not backlog yet, or backlog of another cluster: delayed, transactional and replicated
+        messages."""
         self._delayed = 0
-        """SENDs with a time of delivery that were emitted."""
+        """Number of emitted SENDs with a time of delivery."""
         self._partitions: dict[str, PartitionReceipts] = {}
         self._receipts: dict[str, tuple[Where, Position]] = {}
         """Latest receipt by topic."""
@@ -113,9 +114,9 @@ class PublicationRule(ConnectionRule):
         if topic is None or fields.get("producer_id", -1) in self._exempt:
             return
         if is_replicator(row.producer_name):
-            return  # in another cluster the topic has positions of its own
+            return  # in another cluster, the topic has its own positions
         position = position_of(fields.get("message_id"))
-        if topic.startswith("non-persistent://"):  # all are 0:0: counted instead
+        if topic.startswith("non-persistent://"):  # all positions are 0:0, so messages are counted instead
             position = 0, self._receipts.get(topic, (None, (0, 0)))[1][1] + 1
         if position[0] < 0 or (topic not in self._receipts and len(self._receipts) >= TOPICS_MAX):
             return
@@ -135,7 +136,7 @@ class PublicationRule(ConnectionRule):
         self._context.emit_fact(BACKLOG, topic, where, what, values)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Hand on the latest of many receipts of a topic, and pass over plain SENDs; see `ConnectionRule.batch`."""
+        """Handle only the latest of many receipts of a topic, and skip plain SENDs; see `ConnectionRule.batch`."""
         latest: dict[str, int] = {}
         plain: dict[tuple[str | None, str | None], bool] = {}
         for index, row in enumerate(rows):
@@ -163,7 +164,7 @@ class PublicationRule(ConnectionRule):
             handle(index)
 
     def sends(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Hand on the receipts that are due, and the latest of each topic; see `ConnectionRule.columns`."""
+        """Handle the receipts that are due, and the latest of each topic; see `ConnectionRule.columns`."""
         producers = [producer for producer in frames.producers if producer.receipts]
         if self._exempt or not all(self._is_plain(producer.topic, producer.name) for producer in producers):
             return False
@@ -204,7 +205,7 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     backlog = [fact for fact in facts if fact.what in ("published", "backlog")]
     delivered = [fact for fact in facts if fact.what == "delivered"]
     ledgers = {(fact.values["server"], fact.values["position"][0]) for fact in delivered}
-    # What the capture lacks may be known only later, when the wait is emitted again.
+    # Missing bytes may be known only later, when the wait is emitted again.
     undecided = {(consumer_of(fact), fact.values["since"]) for fact in facts if fact.what == "waiting" and fact.values["undecided"]}
     reported: set[tuple[str, int]] = set()
     silent_ns = thresholds.ns("broker-silent-seconds")
@@ -225,13 +226,13 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
 def _holds_all(waiting: Fact, facts: Sequence[Fact]) -> bool:
     """Return True when this Shared or Key_Shared consumer is reported to have acknowledged none of its messages."""
     if waiting.values["kind"] not in SHARED_TYPES:
-        return False  # brokers limit no others
+        return False  # brokers limit only these types
     held = (fact for fact in facts if fact.what in (HOLDING, BUSY) and consumer_of(fact) == consumer_of(waiting))
     return any(fact.values["reported"] and not fact.values["acks"] for fact in held)
 
 
 def _may_be_shared(due: Fact, waiting: Fact, facts: Sequence[Fact]) -> bool:
-    """Return True when another consumer, which the capture does not show or not all of, may have got what this one waits for."""
+    """Return True when another consumer, which is missing or incomplete in the capture, may have got the message that is due."""
     values = waiting.values
     if values["kind"] not in SHARED_TYPES:
         return False

@@ -1,4 +1,4 @@
-"""Key_Shared consumers that joined and get nothing, because another consumer still holds earlier messages.
+"""Key_Shared consumers that joined and get nothing because another consumer still holds earlier messages.
 
 To keep the order of a key, brokers send its entries to the joined consumer only after the earlier entries are acknowledged.
 """

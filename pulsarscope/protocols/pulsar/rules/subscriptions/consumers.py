@@ -1,6 +1,6 @@
-"""Base of the rules about consumers: state by consumer, from SUBSCRIBE to CLOSE_CONSUMER, reviewed while the connection lives.
+"""The base of rules about consumers: state by consumer, from SUBSCRIBE to CLOSE_CONSUMER, reviewed while the connection exists.
 
-A rule about something that does not happen needs a clock. PING and PONG are that clock: a live connection has them every half minute.
+A rule about something that does not happen needs a clock. PING and PONG serve as that clock: an open connection has them every half minute.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
 CONSUMERS_MAX = 10_000
-"""Consumers followed on one connection; those of a client that reads thousands of partitions fit."""
+"""Most consumers followed on one connection, enough for a client that reads thousands of partitions."""
 
 SHARED_TYPES = frozenset({"Shared", "Key_Shared"})
 """Subscription types that spread their messages over several consumers, each of which acknowledges its own."""
 
 REVIEW_NS = 1_000_000_000
-"""Time between two reviews of the consumers of a live connection: no rule has a shorter limit, and a flood of PINGs must stay cheap."""
+"""Time between two reviews of the consumers of an open connection: no rule has a shorter limit, and a flood of PINGs must stay cheap."""
 
 
 class ConsumerState(msgspec.Struct):
-    """A consumer as its SUBSCRIBE describes it; rules add fields of their own."""
+    """A consumer as described by its SUBSCRIBE; rules add their own fields."""
 
     number: int
     """Consumer id."""
@@ -42,13 +42,13 @@ class ConsumerState(msgspec.Struct):
     ready: Where | None = None
     """Place of its SUCCESS; None when the capture lacks it."""
     connection: str | None = None
-    """Its connection, when the capture lacks its SUBSCRIBE."""
+    """Its connection, if the capture lacks its SUBSCRIBE."""
     seen: int = 0
     """Time of its SUBSCRIBE, or of its first frame in the capture, in nanoseconds."""
     seen_at: tuple[int, int] = (0, 0)
-    """File and packet of that frame: they increase even when a clock is set back."""
+    """File and packet of that frame, which increase even if a clock is set back."""
     closed_by: str | None = None
-    """Side that closed it, when a CLOSE_CONSUMER did."""
+    """Side whose CLOSE_CONSUMER closed it."""
 
     @property
     def title(self) -> str:
@@ -69,7 +69,7 @@ class ConsumerState(msgspec.Struct):
         return self.durable and not (self.topic or "").startswith("non-persistent://")
 
     def ignores(self, ack: Mapping[str, Any]) -> bool:
-        """Return True for the fields of an ACK without effect: a cumulative one on a subscription with shared delivery."""
+        """Return True for the fields of an ACK without effect: a cumulative ACK on a subscription with shared delivery."""
         return ack.get("ack_type") == "Cumulative" and self.kind in SHARED_TYPES
 
 
@@ -77,7 +77,7 @@ State = TypeVar("State", bound=ConsumerState)
 
 
 class ConsumerRule(ConnectionRule, Generic[State]):
-    """Connection rule with a state for each consumer."""
+    """A connection rule with a state for each consumer."""
 
     def __init__(self, context: RuleContext, state: type[State]) -> None:
         """Create the rule with a class for the state of a consumer."""
@@ -86,13 +86,12 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         """State by consumer id."""
         self._state = state
         self._subscribing: dict[str, int] = {}
-        """Consumer id by the name of its SUBSCRIBE, until that is answered."""
+        """Consumer id by frame name of its SUBSCRIBE, until that is answered."""
         self._unsubscribing: dict[str, int] = {}
-        """Consumer id by the name of its UNSUBSCRIBE, until that is answered."""
+        """Consumer id by frame name of its UNSUBSCRIBE, until that is answered."""
         self._reviewed_at = -REVIEW_NS
         self.unreadable: dict[str, int] = {}
-        """By sender, time of the latest frame of which the capture lacks so much that its command is unknown or it may hide other
-        frames."""
+        """By sender: time of the latest frame that is so incomplete that its command is unknown, or that it may hide other frames."""
         self.ended: str | None = None
         """How the connection ended, once it has: "open" when the capture ended first, and its consumers may still exist."""
 
@@ -105,11 +104,11 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         return self.unreadable.get(direction, -1) >= since
 
     def find(self, row: FrameRow) -> State | None:
-        """Return the consumer that a frame names; None when it is unknown."""
+        """Return the consumer named in a frame; None if it is unknown."""
         return self.consumers.get((row.fields or {}).get("consumer_id", -1))
 
     def find_or_add(self, row: FrameRow) -> State:
-        """Return the consumer that a frame names; add one whose SUBSCRIBE is not in the capture."""
+        """Return the consumer named in a frame; add one whose SUBSCRIBE is not in the capture."""
         if (consumer := self.find(row)) is None:
             consumer = self._state(
                 (row.fields or {}).get("consumer_id", -1),
@@ -123,11 +122,11 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         return consumer
 
     def has_room(self, count: int) -> bool:
-        """Return True when so many consumers may be added without one that goes."""
+        """Return True if `count` consumers may be added without dropping one."""
         return len(self.consumers) + count <= CONSUMERS_MAX
 
     def review(self, consumer: State, now: int, *, ending: bool) -> None:
-        """Review a consumer at this capture time in nanoseconds; `ending` says that it is the last review."""
+        """Review a consumer at this capture time in nanoseconds; `ending`: it is the last review."""
 
     def opened(self, consumer: State) -> None:
         """Handle the SUBSCRIBE of a consumer."""
@@ -141,7 +140,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         return self.ended == "open"
 
     def sentence(self, text: str) -> str:
-        """Return a sentence with its full stop; qualified when the capture lacks bytes of the connection."""
+        """Return a sentence with its full stop, qualified if bytes of the connection are missing."""
         lost = "; the capture lacks bytes of this connection, so that frames may be missing"
         return f"{text}{lost if self.context.lost else ''}."
 
@@ -165,7 +164,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         if consumer is None or _place(row) >= consumer.seen_at or not consumer.connection:
             self._remove(number, row.time)
             consumer = self._add(self._state(number), row.time)
-        # Otherwise it is the one that got messages: after a hole in the capture its SUBSCRIBE was read late.
+        # Otherwise, it is the consumer that got messages: after a hole in the capture, its SUBSCRIBE was read late.
         consumer.topic, consumer.subscription, consumer.kind = row.topic, row.subscription, fields.get("subType")
         consumer.name = bounded_name(fields.get("consumer_name"))
         consumer.durable = fields.get("durable", True)
@@ -189,7 +188,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
     def _close(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
             if _place(row) < consumer.seen_at:
-                return  # of the previous one, read late after a hole in the capture
+                return  # about the previous consumer, read late after a hole in the capture
             consumer.closed_by = row.direction
         if (consumer := self._remove((row.fields or {}).get("consumer_id", -1), row.time)) is not None:
             self.closed(consumer, row)

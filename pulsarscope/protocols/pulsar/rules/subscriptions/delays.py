@@ -1,6 +1,6 @@
 """Messages with a time of delivery: delivered at once, too early or too late.
 
-Like the publish time, that time is by the producer's clock; the SEND shows how far that clock is from the capture's.
+Like the publish time, that time is by the producer's clock. The SEND shows the offset of that clock from the capture's.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ THRESHOLDS = (
 DELAYS, SENT, DELIVERED = "delays", "sent", "delivered"
 
 FACTS_MAX = 1_000
-"""Facts from one connection; this many show how a subscription works."""
+"""Most facts from one connection; this many show how a subscription works."""
 
 TOPIC_IDLE_NS = 3_600_000_000_000
 """Time without facts after which a topic is evaluated: delays of an hour are common."""
@@ -83,7 +83,7 @@ def emit_sent(context: RuleContext, row: FrameRow) -> None:
 
 
 def emit_delivered(context: RuleContext, consumer: ConsumerState, row: FrameRow, able: int) -> None:
-    """Emit the first delivery of such a message; the consumer has had permits since the time `able`."""
+    """Emit the first delivery of such a message; `able`: time since which the consumer has had permits."""
     metadata, fields = row.metadata or {}, row.fields or {}
     topic = consumer.topic or "non-persistent://"  # the broker does not store those
     if topic.startswith("non-persistent://") or not metadata.get("publish_time") or fields.get("redelivery_count"):
@@ -125,11 +125,11 @@ def _judge(fact: Fact, offset: int, thresholds: Thresholds) -> tuple[str, int]:
     due, waited = values["due"] + offset, now - values["published"] - offset
     if waited < 0:
         return "", 0  # the clocks differ, and no SEND shows by how much
-    never = values["kind"] not in (None, *SHARED_TYPES)  # no tick brings these early
+    never = values["kind"] not in (None, *SHARED_TYPES)  # brokers never deliver to these early
     if due - now > thresholds.ns("delay-at-once-seconds" if never else "delay-early-seconds"):
         at_once = never or waited < thresholds.ns("delay-at-once-seconds")
         if values["kind"] is None and not at_once:
-            return "", 0  # from before the capture, of an unknown type
+            return "", 0  # a consumer of unknown type, from before the capture
         return "delay-ignored" if at_once else "delay-early", due - now
     late = now - max(due, values["published"] + offset) > thresholds.ns("delay-late-seconds")
     return ("delay-late", now - due) if late and values["kind"] in SHARED_TYPES and 0 < values["able"] < due else ("", 0)

@@ -1,7 +1,7 @@
-"""Brokers that hold back what they have: a consumer rests again and again with permits, though its topic has messages for it.
+"""Brokers that hold back messages: a consumer with permits rests again and again although its topic has messages for it.
 
-A dispatch rate limit looks like this: a few messages, then nothing until the next period. A broker that is silent altogether is another
-finding (`backlog.py`).
+A dispatch rate limit looks like this: a few messages, then nothing until the next period. A completely silent broker is another finding
+(`backlog.py`).
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ THRESHOLDS = (
 
 
 def evaluate_limited(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the subscriptions whose consumers all rest with permits while there is a backlog."""
+    """Report the subscriptions whose consumers all rest with permits despite a backlog."""
     if any(fact.what == WITHHELD for fact in facts):
-        return  # delayed messages, and those behind an open transaction, wait for their time
+        return  # delayed messages, and those after an open transaction, must wait
     subscriptions: dict[tuple[str | None, str], list[Fact]] = {}
     for fact in facts:
         if fact.what == "delivered":

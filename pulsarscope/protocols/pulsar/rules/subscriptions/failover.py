@@ -1,4 +1,4 @@
-"""Failover subscriptions whose active consumer changes repeatedly, and messages that two consumers get at a change.
+"""Failover subscriptions whose active consumer changes repeatedly, and messages that two consumers get at such a change.
 
 Brokers notify each consumer whether it is the active one. A consumer that becomes active again has come back; starts, and a restart of each
 member, cause few such returns.
@@ -62,13 +62,13 @@ SUBSCRIPTION_IDLE_NS = 600_000_000_000
 
 
 class FailoverRule(ConsumerRule[ConsumerState]):
-    """Source of the facts on the active consumers of one connection."""
+    """The source of the facts on the active consumers of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, ConsumerState)
 
     def opened(self, consumer: ConsumerState) -> None:
-        """Emit that a consumer asks to be a member."""
+        """Emit that a consumer requests to be a member."""
         emit_change(self.context, consumer, self.context.last, JOIN)
         self._emit_beside(consumer, self.context.last, JOIN)
 
@@ -87,7 +87,7 @@ class FailoverRule(ConsumerRule[ConsumerState]):
             self._emit_beside(older, where_of(row), ACTIVE)
 
     def _emit_beside(self, consumer: ConsumerState, where: Where, what: str) -> None:
-        """Emit a change of, or next to, members from before the capture, whose topic and subscription are unknown."""
+        """Emit a change of, or beside, members from before the capture, whose topic and subscription are unknown."""
         if consumer.kind == "Failover":
             values = {**consumer.evidence, "name": _name(self.context, consumer)}
             self.context.emit_fact(FAILOVER, json.dumps([None, self.context.server]), where, what, values)
@@ -102,7 +102,7 @@ def _name(context: RuleContext, consumer: ConsumerState) -> str:
 def emit_change(
     context: RuleContext, consumer: ConsumerState, where: Where, what: str, oldest: Position | None = None, newest: Position | None = None
 ) -> None:
-    """Emit what became of a consumer at a change, with the entries that it held or got."""
+    """Emit the state of a consumer after a change, with the entries that it held or got."""
     if consumer.topic is not None and consumer.kind == "Failover":
         values = {
             **consumer.evidence,
@@ -124,7 +124,7 @@ def evaluate_failover(key: str, facts: Sequence[Fact], report: ReportFinding, th
 
 
 def _with_joins(older: tuple[str, int], facts: Iterable[Fact]) -> Iterator[Fact]:
-    """Yield the joins, and each time that a member from before the capture became active after one: another was active before it.
+    """Yield the joins, and each later activation of a member from before the capture: another member was active before it.
 
     A join may be on another topic; but without any join, the capture lacks the other member.
     """
@@ -143,13 +143,13 @@ class ActiveChange(NamedTuple):
 
     name: str
     fact: Fact
-    """Evidence: the notification, or that of the consumer that later took over from it."""
+    """Evidence: its notification, or that of the consumer that later took over from it."""
 
 
 def _changes(facts: Sequence[Fact], switch_ns: int) -> list[ActiveChange]:
     """Return the changes of the active consumer, including those that the broker does not announce.
 
-    A broker does not notify a consumer that is alone or active only briefly. But a consumer that is notified twice that it is active was
+    A broker does not notify a consumer that is alone or only briefly active. But a consumer that is notified twice that it is active was on
     standby in between.
     """
     changes: list[ActiveChange] = []
@@ -158,7 +158,7 @@ def _changes(facts: Sequence[Fact], switch_ns: int) -> list[ActiveChange]:
     members: dict[str, tuple[str, int]] = {}
     """Members that have not left."""
     other: str | None = None
-    """Another member, next to the active one."""
+    """Another member, beside the active one."""
     latest: Fact | None = None
     for fact in facts:
         name = fact.values["name"]
@@ -186,7 +186,7 @@ def _changes(facts: Sequence[Fact], switch_ns: int) -> list[ActiveChange]:
 
 
 def _is_late_notification(before: Fact, after: Fact) -> bool:
-    """Return True for a broker's word that a consumer is active which got messages before: brokers wait a second before they tell."""
+    """Return True for a notification about a consumer that already got messages: brokers wait a second before they notify it."""
     return before.values.get("oldest") is not None and after.values.get("oldest") is None
 
 

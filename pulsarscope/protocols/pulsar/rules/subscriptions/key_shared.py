@@ -1,8 +1,8 @@
 """Key_Shared subscriptions: keys that two consumers hold at once, and entries of a key out of order.
 
 The key is that of the entry, the only one that a broker reads: its ordering key or, without one, its partition key. Key-based batches have
-one; keys inside other batches do not decide which consumer gets them, so that payloads are not opened for this rule. A consumer holds a key
-while it has unacknowledged entries of it. Each such period is a fact, under topic, subscription and key, and no two may overlap.
+one; keys inside other batches do not decide which consumer gets them, so this rule does not open payloads. A consumer holds a key while it
+has unacknowledged entries with this key. Each such period is a fact, under topic, subscription and key, and no two may overlap.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ CODES = table(
 )
 
 ENTRIES_MAX = 100_000
-"""Unacknowledged entries followed on one connection: two consumers at the broker's limit."""
+"""Most unacknowledged entries followed on one connection: two consumers at the broker's limit."""
 
 LATEST_MAX = 50_000
-"""Keys of one connection whose latest entry is remembered."""
+"""Most keys of one connection whose latest entry is remembered."""
 
 SHARE_MAX = 5_000
-"""Latest deliveries of one consumer that are emitted, in order to find the entries that no consumer got."""
+"""Number of latest deliveries of one consumer that are emitted, in order to find the entries that no consumer got."""
 
 KEY_BYTES_MAX = 256
-"""Longest key that is followed; longer ones are rare and would fill the memory."""
+"""Longest key that is followed; longer ones are rare and would fill memory."""
 
 KEY_IDLE_NS = 600_000_000_000
 """Time without facts after which a key is evaluated."""
@@ -82,16 +82,16 @@ class KeySharedState(ConsumerState):
     share: deque[tuple[int, int]] = msgspec.field(default_factory=lambda: deque(maxlen=SHARE_MAX))
     """Latest entries delivered to it."""
     regressions: int = 0
-    """Entries delivered after a later one of their key."""
+    """Number of entries delivered after a later one with the same key."""
 
 
 class KeySharedRule(ConsumerRule[KeySharedState]):
-    """Rule about the Key_Shared consumers of one connection."""
+    """A rule about the Key_Shared consumers of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, KeySharedState)
         self._entries = self._latest = 0
-        """Unacknowledged entries, and keys with a latest entry, of all consumers."""
+        """Number of unacknowledged entries, and of keys with a latest entry, of all consumers."""
 
     def review(self, consumer: KeySharedState, now: int, *, ending: bool) -> None:
         """Release all keys of a consumer at its end."""
@@ -217,7 +217,7 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
         self.context.emit_fact(HOLDING, fact_key, held.since._replace(time=now), "held", values)
 
     def deliveries(self, frames: Any, _handle: Callable[[int], None]) -> bool:
-        """Skip what goes to consumers of other types; see `ConnectionRule.columns`."""
+        """Skip deliveries to consumers of other types; see `ConnectionRule.columns`."""
         known = (self.consumers.get(group.id) for group in frames.consumers)
         return not any(consumer is not None and _is_ordered(consumer) for consumer in known)
 
@@ -226,12 +226,12 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
 
 
 def _is_ordered(consumer: KeySharedState) -> bool:
-    """Return True for a consumer that was promised the messages of each key in their order."""
+    """Return True for a consumer to which the messages of each key are promised in order."""
     return consumer.kind == "Key_Shared" and not consumer.out_of_order
 
 
 def key_of(row: FrameRow) -> Key | None:
-    """Return the key by which a broker chooses the consumer; None when the entry has none."""
+    """Return the key by which a broker chooses the consumer; None if the entry has none."""
     metadata = row.metadata or {}
     if ordering := metadata.get("ordering_key"):
         return ("ordering key", base64.b64encode(ordering).decode()) if len(ordering) <= KEY_BYTES_MAX else None

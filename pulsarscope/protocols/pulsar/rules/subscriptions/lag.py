@@ -72,13 +72,13 @@ SKIPPED = "skipped"
 """Kind of a fact of a topic: entries between two deliveries of the only active consumer of a subscription."""
 
 PARTS = 3
-"""Parts of the time; a backlog must grow in each."""
+"""Number of parts of the time span; a backlog must grow in each."""
 
 _BURST = 1.5
-"""Factor over the earlier publish rate at which a burst begins."""
+"""Ratio to the earlier publish rate at which a burst begins."""
 
 _LEVEL = 0.1
-"""Share of the growth within which a backlog counts as level."""
+"""Fraction of the growth within which a backlog counts as level."""
 
 Course = list[tuple[int, int]]
 """Time and entry of the furthest message of a ledger."""
@@ -90,7 +90,7 @@ def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thres
     published: dict[Any, list[Fact]] = {}
     skipped: dict[Any, list[Fact]] = {}
     withheld: dict[str, int] = {}
-    """By connection, time of its first SEND that nobody may get, or not yet: behind lost bytes it is read after its receipt."""
+    """By connection: time of its first SEND that consumers may not get, or not yet; after lost bytes, it is read after its receipt."""
     for fact in facts:
         if fact.what == WITHHELD:
             withheld.setdefault(fact.where.connection, fact.where.time)
@@ -131,7 +131,7 @@ def _report_growth(
     *,
     is_known: bool,
 ) -> None:
-    """Report a backlog that grows, and the consumers that take too little, unless it `is_known` that they are behind."""
+    """Report a backlog that grows, and the consumers that take too little, unless they are known to be behind (`is_known`)."""
     ledger = delivered[-1].values["position"][0]
     sent, got = _course(published, ledger), _course(delivered, ledger)
     if len(sent) < PARTS or len(got) < PARTS:
@@ -228,7 +228,7 @@ def _report_skipped(topic: str, skipped: Fact, published: Sequence[Fact], delive
     before, after = tuple(values["before"]), tuple(values["after"])
     earlier = [fact for fact in published if tuple(fact.values["position"]) < after and fact.where.time < where.time]
     within = [fact for fact in earlier if tuple(fact.values["position"]) > before]
-    known = within or (earlier if values["sent"] else ())  # published within the capture, so that no consumer had them earlier
+    known = within or (earlier if values["sent"] else ())  # published within the capture, so no consumer had them earlier
     if not known or any(_had_before(fact, before, skipped) for fact in delivered):
         return False
     count = after[1] - before[1] - 1

@@ -1,7 +1,7 @@
-"""Consumers whose messages come later and later although they have permits: the path to them carries less than is published.
+"""Consumers whose messages arrive later and later although they have permits: the path to them carries less than is published.
 
-The age of a message is the time from its publish time to its delivery in the capture. What a producer sends later and later comes late to
-everybody; that is another finding (`sends/ages.py`).
+The age of a message is the time from its publish time to its delivery in the capture. If a producer sends later and later, all consumers
+get its messages late; that is another finding (`sends/ages.py`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LATE = "late"
 
 
 class Late(NamedTuple):
-    """A consumer whose messages come later and later."""
+    """A consumer whose messages arrive later and later."""
 
     title: str
     topic: str
@@ -48,7 +48,7 @@ class Late(NamedTuple):
 
 
 def emit_late(context: RuleContext, consumers: Sequence[Late], row: ConnectionRow) -> None:
-    """Emit the consumers of a connection that ends, unless its client had closed its window: it then reads too slowly."""
+    """Emit such consumers of an ending connection, unless its client had closed its window: it then reads too slowly."""
     if not consumers or closed_windows(context, context.client):
         return
     rate = row.server_bytes * 1e9 / max(row.end - row.start, 1)
@@ -66,7 +66,7 @@ def emit_late(context: RuleContext, consumers: Sequence[Late], row: ConnectionRo
 
 
 def evaluate_late(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the consumers that get later and later what its producers do not send later and later."""
+    """Report the consumers whose messages arrive later and later, unless a producer sends later and later."""
     if any(fact.what == SENT_LATE for fact in facts):
         return
     for fact in facts:

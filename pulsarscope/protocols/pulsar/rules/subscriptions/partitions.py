@@ -66,7 +66,7 @@ TOPIC_IDLE_NS = 600_000_000_000
 """Time without facts after which a topic is evaluated."""
 
 COURSE_MAX = 100
-"""Receipts of one partition that are kept."""
+"""Most receipts kept for one partition."""
 
 COURSE_EMIT_NS = 500_000_000
 """Minimum time between kept receipts at first; it doubles whenever there are too many."""
@@ -94,7 +94,7 @@ class PartitionReceipts(msgspec.Struct):
 
 
 def emit_consumed(context: RuleContext, consumer: ConsumerState, ready: Where, got: dict[str, Any]) -> None:
-    """Emit what a consumer of a partition got."""
+    """Emit the deliveries to a consumer of a partition."""
     base, suffix, _ = (consumer.topic or "").rpartition(SUFFIX)
     if suffix:
         values = {"topic": consumer.topic, "subscription": consumer.subscription, "kind": consumer.kind, "lost": context.lost}
@@ -102,7 +102,7 @@ def emit_consumed(context: RuleContext, consumer: ConsumerState, ready: Where, g
 
 
 def evaluate_partitions(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report partitions that got most messages, and those that deliver none."""
+    """Report partitions that got most messages, and partitions that deliver none."""
     published: Counter[str] = Counter()
     first: dict[str, Fact] = {}
     consumers: dict[str, list[Fact]] = defaultdict(list)

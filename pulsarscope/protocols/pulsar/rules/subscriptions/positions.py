@@ -100,7 +100,7 @@ def report_behind(
     waited: int,
 ) -> None:
     """Report a reader that waited too long for a message that GET_LAST_MESSAGE_ID announced; its last message came at `last_at`."""
-    since = min(promised_at.time, consumer.seen if last_at is None else last_at.time + 1)  # what came with the last one does not count
+    since = min(promised_at.time, consumer.seen if last_at is None else last_at.time + 1)  # not messages that came with the last one
     if waited < context.thresholds.ns("reader-behind-seconds") or answers_lost(context, since):
         return  # too short, or the capture may lack the message
     what = "compacted away, a marker or an aborted message" if consumer.compacted else "a marker, an aborted message or something unknown"

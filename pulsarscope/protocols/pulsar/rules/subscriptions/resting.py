@@ -1,6 +1,6 @@
 """Consumers from before the capture that get no more messages, although their topic has newer ones.
 
-Their permits are unknown. The rule still reports that they stopped and, for one that got everything until then, that it lacks permits.
+Their permits are unknown. The rule still reports that a consumer stopped and, if it got everything until then, that it lacks permits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerS
 from pulsarscope.protocols.pulsar.text.formatting import host
 
 RESTING, OLDER = "resting", "older"
-"""Kinds of facts of a topic: where a consumer from before the capture stopped, and where it first got something."""
+"""Kinds of facts of a topic: where a consumer from before the capture stopped, and where its deliveries began."""
 
 
 _STOPPED_PAUSES, _STOPPED_ENTRIES = 10, 20
@@ -30,11 +30,11 @@ _STOPPED_PAUSES, _STOPPED_ENTRIES = 10, 20
 
 
 class Consumption(msgspec.Struct):
-    """What a consumer got from all ledgers, and how it asked for it."""
+    """A consumer's deliveries from all ledgers, and its FLOWs."""
 
     messages: int = 0
     singles: int = 0
-    """FLOWs of a single permit."""
+    """Number of FLOWs of a single permit."""
     single: Where | None = None
     """The first FLOW of a single permit."""
 
@@ -51,7 +51,7 @@ class Unsubscribed(msgspec.Struct):
     pause: int = 0
     """Longest time between two deliveries, in nanoseconds."""
     permits: int = 0
-    """Minimum number of its permits: those of the capture, as if it had none before."""
+    """Minimum number of its permits: those in the capture, as if it had none before."""
 
     def add(self, position: Position, where: Where, messages: int) -> None:
         """Add a delivery."""
@@ -62,7 +62,7 @@ class Unsubscribed(msgspec.Struct):
 
 
 def note_delivery(context: RuleContext, rule: str, table: dict[int, Unsubscribed], row: FrameRow, limit: int) -> None:
-    """Note a message for a consumer that is unknown so far, and emit the first."""
+    """Note a message for a consumer that is unknown so far; emit the first one."""
     fields = row.fields or {}
     number, position, where = fields.get("consumer_id", -1), position_of(fields.get("message_id")), where_of(row)
     messages = batch_size(row)
@@ -88,7 +88,7 @@ def note_flow(table: dict[int, Unsubscribed], row: FrameRow) -> None:
 
 
 def older_consumer(context: RuleContext, row: FrameRow) -> ConsumerState:
-    """Return what is known of the consumer of a frame when its SUBSCRIBE was before the capture."""
+    """Return the known state of the consumer of a frame whose SUBSCRIBE was before the capture."""
     return ConsumerState((row.fields or {}).get("consumer_id", -1), row.topic, connection=context.connection)
 
 

@@ -61,10 +61,10 @@ _IN_ALL = ("redelivery-storm-seeks-in-all", "redelivery-storm-window-seconds")
 """Thresholds that decide when messages are acknowledged."""
 
 QUICK_FACTOR = 2
-"""Factor on the number of SEEKs that the same note requires of a quick client."""
+"""Factor on the number of SEEKs required for the same note about a quick client."""
 
 SUBSCRIPTIONS_MAX = 1_000
-"""Subscriptions of one connection with SEEKs that are followed."""
+"""Most subscriptions with SEEKs that are followed on one connection."""
 
 _Key = tuple[str | None, str | None, int]
 """Topic, subscription, consumer id."""
@@ -74,18 +74,18 @@ class Replay(msgspec.Struct):
     """The seeks of a subscription."""
 
     seeks: list[Where] = []
-    """First ones."""
+    """The first seeks."""
     count: int = 0
     furthest: Position = (-1, -1)
     """Furthest entry delivered since the first seek."""
     sought: bool = False
-    """Nothing was delivered since the latest seek."""
+    """True if nothing was delivered since the latest seek."""
     since: int = 0
     """Time of the first delivery since then, in nanoseconds."""
     again: int = 0
-    """Seeks after which an entry came that had come before."""
+    """Number of seeks after which an earlier entry came again."""
     held: int = 0
-    """Number of such seeks before which messages were held for long."""
+    """Number of such seeks before which messages were held for a long time."""
     oldest: Position = (-1, -1)
     delivery: Where | None = None
     """The latest such entry, and its delivery."""
@@ -101,11 +101,11 @@ class Replay(msgspec.Struct):
         return self.start is not None and self.lowest is not None and self.lowest > self.start and self.furthest > self.reached
 
     def anew(self) -> Replay:
-        """Return a replay that begins with the latest seek."""
+        """Return a replay that starts with the latest seek."""
         return Replay(furthest=self.furthest, start=self.lowest, reached=self.furthest)
 
     def seek(self, where: Where, least_ns: int) -> None:
-        """Count a seek; messages held for at least `least_ns` count as held for long."""
+        """Count a seek; messages held for at least `least_ns` count as held for a long time."""
         if self.since and where.time - self.since >= least_ns:
             self.held += 1
         add_sample(self.seeks, where)
@@ -126,14 +126,14 @@ class Replay(msgspec.Struct):
 
 
 class Replays:
-    """The subscriptions of one connection with SEEKs."""
+    """The subscriptions with SEEKs on one connection."""
 
     __slots__ = ("_all", "_context", "_replays")
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._replays: dict[_Key, tuple[ConsumerState, Replay]] = {}
-        """Since the latest ACK."""
+        """Replays since the latest ACK."""
         self._all: dict[_Key, tuple[ConsumerState, Replay]] = {}
         """Replays since the beginning, or since the consumer made progress."""
 
@@ -159,7 +159,7 @@ class Replays:
                 known[1].deliver(position, where)
 
     def acknowledge(self, consumer: ConsumerState) -> None:
-        """Count from zero: the consumer makes progress."""
+        """Restart the count, as the consumer makes progress."""
         self._replays.pop(_key(consumer), None)
 
     def report(self) -> None:
@@ -171,9 +171,9 @@ class Replays:
                 self._report(code, consumer, replay if deciding is _IN_ALL else unacknowledged, deciding)
 
     def _judge(self, unacknowledged: Replay, replay: Replay) -> tuple[str | None, tuple[str, ...]]:
-        """Return a code, or None, and the names of the thresholds that decided."""
+        """Return a code or None, and the names of the deciding thresholds."""
         thresholds = self._context.thresholds
-        times_held = min(unacknowledged.again, unacknowledged.held + 1)  # what was held before the first seek is unknown
+        times_held = min(unacknowledged.again, unacknowledged.held + 1)  # messages held before the first seek are unknown
         if times_held >= thresholds["redelivery-storm-seeks"]:
             return "redelivery-storm", ("redelivery-storm-seeks", "redelivery-storm-seek-seconds")
         if unacknowledged.again >= thresholds["redelivery-storm-quick-seeks"]:

@@ -1,4 +1,4 @@
-"""Facts on what each consumer of a Shared or Key_Shared subscription got, and how long it had no permits."""
+"""Facts on the deliveries to each consumer of a Shared or Key_Shared subscription, and on its time without permits."""
 
 from __future__ import annotations
 
@@ -21,58 +21,58 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.spans import EXHAUSTED_MAX
 from pulsarscope.protocols.pulsar.text.formatting import host
 
 SPANS_MAX, CONNECTION_SPANS_MAX = 1_000, 10_000
-"""Spans of one consumer, and of all on a connection: of several that share a topic evenly, each gets every second entry or so."""
+"""Most spans of one consumer, and of all consumers on a connection. Consumers that share a topic evenly get about every second entry."""
 
 AGAIN_MAX = 10_000
-"""Entries of all consumers on a connection that came again, with which it is told what a consumer never got."""
+"""Most redelivered entries of all consumers on a connection; they are needed to know what a consumer never got."""
 
 
 class ConsumerShare(ConsumerState):
-    """Deliveries to a consumer."""
+    """The deliveries to a consumer."""
 
     spans: list[tuple[int, int, int, Where]] = msgspec.field(default_factory=list)
     """Ledger, first and last entry, and the first delivery."""
     last: Position = (-1, -1)
-    """Furthest entry."""
+    """Furthest entry that it got."""
     scattered: bool = False
-    """True when what it got is in more spans than are kept, or not in the order of entries."""
+    """True if its entries have more spans than are kept, or did not come in order."""
     sought: bool = False
     delivered: int = 0
     permits: int = 0
     able: Where | None = None
     """Its first FLOW."""
     exhausted: list[Position] = msgspec.field(default_factory=list)
-    """Entries that used up its permits, the first ones."""
+    """The first entries that used up its permits."""
     lacking_since: int = 0
-    """Time since which it has no permits, in nanoseconds; 0 when it has some."""
+    """Time since which it has had no permits, in nanoseconds; 0 if it has some."""
     lacking_ns: int = 0
-    """Time without permits before that."""
+    """Total earlier time without permits."""
     acks: int = 0
     again: set[Position] = msgspec.field(default_factory=set)
-    """Entries that came again, and may be in no span."""
+    """Redelivered entries, which may be in no span."""
     disordered: bool = False
-    """It got new entries behind later ones, so that its spans are not in their order; or too many came again."""
+    """True if it got new entries after later ones, so that its spans are not in order, or too many entries were redelivered."""
     foreign: list[tuple[Position, Where]] = msgspec.field(default_factory=list)
-    """Acknowledged entries that it did not get by then, and the ACK of each."""
+    """Acknowledged entries that it had not got by then, each with its ACK."""
 
 
 class ShareRule(ConsumerRule[ConsumerShare]):
-    """Source of the facts on the shares of one connection's consumers."""
+    """The source of the facts on the shares of one connection's consumers."""
 
     def __init__(self, context: RuleContext) -> None:
         super().__init__(context, ConsumerShare)
         self._kept = 0
-        """Spans of all consumers."""
+        """Number of spans of all consumers."""
         self._again = 0
-        """Entries that came again, of all consumers."""
+        """Number of redelivered entries of all consumers."""
 
     def opened(self, consumer: ConsumerShare) -> None:
-        """Follow no consumer of another type."""
+        """Stop following a consumer of another type."""
         if consumer.kind not in SHARED_TYPES or not consumer.persistent:
             del self.consumers[consumer.number]
 
     def review(self, consumer: ConsumerShare, now: int, *, ending: bool) -> None:
-        """Emit what a consumer got, at its end."""
+        """Emit the deliveries to a consumer at its end."""
         if not ending:
             return
         self._kept -= len(consumer.spans)
@@ -148,7 +148,7 @@ class ShareRule(ConsumerRule[ConsumerShare]):
                     consumer.foreign.append((position, where_of(row)))
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Extend the spans of consumers that get entries in their order; see `ConnectionRule.columns`."""
+        """Extend the spans of consumers that get entries in order; see `ConnectionRule.columns`."""
         if self._kept + len(frames) > CONNECTION_SPANS_MAX:
             return False
         for group in frames.consumers:
@@ -169,7 +169,7 @@ class ShareRule(ConsumerRule[ConsumerShare]):
         return True
 
     def _deliver(self, consumer: ConsumerShare, frames: Any, group: Any, start: int, stop: int) -> None:
-        """Add deliveries, behind all before, that leave permits."""
+        """Add deliveries of later entries that do not use up the permits."""
         total, positions = sum(group.messages[start:stop]), group.positions
         consumer.delivered += total
         consumer.permits -= total
@@ -182,7 +182,7 @@ class ShareRule(ConsumerRule[ConsumerShare]):
                 begin = at
 
     def _extend(self, consumer: ConsumerShare, position: Position, until: int, where: Callable[[], Iterable[Any]]) -> None:
-        """Add the entries from a position on; `where` makes the parts of the place of the first one."""
+        """Add the entries from a position on; `where` makes the parts of the first one's place."""
         spans, (ledger, entry) = consumer.spans, position
         if spans and spans[-1][0] == ledger and spans[-1][2] + 1 == entry:
             spans[-1] = (*spans[-1][:2], until, *spans[-1][3:])
@@ -195,12 +195,12 @@ class ShareRule(ConsumerRule[ConsumerShare]):
             spans.append((ledger, entry, until, Where(*where())))
 
     def _seek(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
-        """Note that a client chose to pass over messages, or not to have them any more."""
+        """Note that a client chose to skip messages, or no longer wants them."""
         for consumer in self.consumers.values():
             consumer.sought = True
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Pass over what other consumers get; see `ConnectionRule.batch`."""
+        """Skip deliveries to other consumers; see `ConnectionRule.batch`."""
         for index, row in enumerate(rows):
             if row.command not in {"MESSAGE", "ACK"} or (row.fields or NOTHING).get("consumer_id") in self.consumers:
                 handle(index)
@@ -217,7 +217,7 @@ class ShareRule(ConsumerRule[ConsumerShare]):
 
 
 def _exhausting(consumer: ConsumerShare, messages: Sequence[int], start: int) -> int:
-    """Return the index of the delivery, from one on, that uses up the permits of a consumer; their number if there is none."""
+    """Return the index of the delivery, from `start` on, that uses up the permits of a consumer; the number of all if there is none."""
     if consumer.lacking_since:
         return len(messages)
     permits = consumer.permits
@@ -236,7 +236,7 @@ def _has(consumer: ConsumerShare, position: Position) -> bool:
 
 
 def _foreign(consumer: ConsumerShare) -> list[Any]:
-    """Return what a consumer acknowledged and never got, not even later."""
+    """Return the entries that a consumer acknowledged but never got, not even later."""
     if consumer.scattered or consumer.disordered:
         return []
     return [[position, [*where]] for position, where in consumer.foreign if not _has(consumer, position)]

@@ -41,34 +41,34 @@ THRESHOLDS = (
 )
 
 SPANS, WITHHELD = "spans", "withheld"
-"""Kinds of facts of a topic: what a consumer got, and that some published messages are not for every consumer at once."""
+"""Kinds of facts of a topic: the deliveries to a consumer, and that some published messages are not for every consumer at once."""
 
 AROUND = 5
-"""Entries before and after skipped ones that the captured consumers must have got; otherwise the skipped ones may be at an uncaptured
-consumer."""
+"""Number of entries before and after skipped ones that the captured consumers must have got; otherwise, an uncaptured consumer may have the
+skipped ones."""
 
 FEW, MANY = 2, 10
 """With `MANY` entries after skipped ones, `FEW` before them are enough: another consumer would have got some of the many."""
 
 HOLES_MAX = 2
-"""Maximum number of holes in what a subscription got: more holes are the share of a consumer that is not in the capture, unless it is
-clear that there is none."""
+"""Maximum number of holes in the deliveries to a subscription: more holes are the share of an uncaptured consumer, unless it is clear that
+there is none."""
 
 TURNS = 3
-"""Entries for each hole and captured consumer that followed at once when one had used up its permits. Another consumer, not in the capture,
+"""Number of entries, for each hole and captured consumer, that followed at once when one had used up its permits. An uncaptured consumer
 would have had its turn after each of them."""
 
 EXHAUSTED_MAX = 500
-"""Entries of one consumer that used up its permits, and are kept."""
+"""Most entries kept of one consumer that used up its permits."""
 
 Span = tuple[int, int, Where]
 """First and last entry, and the first delivery."""
 
 
 def may_be_elsewhere(subscription: str | None, server: str, position: Position, published_at: int, facts: Sequence[Fact]) -> bool:
-    """Return True when an entry of a shared subscription may be at a consumer that is not known, or among bytes that the capture lacks.
+    """Return True when an entry of a shared subscription may be at an unknown consumer, or among missing bytes.
 
-    The consumers that are known have then got only a share of the entries before.
+    The known consumers then got only a share of the earlier entries.
     """
     group = [
         fact for fact in facts if fact.what == SPANS and (fact.values["subscription"], fact.values["server"]) == (subscription, server)
@@ -122,7 +122,7 @@ def _report_skipped(
     report: ReportFinding,
     thresholds: Thresholds,
 ) -> None:
-    """Report a hole in what a subscription got, if its messages were published within the capture."""
+    """Report a hole in the deliveries to a subscription, if its messages were published within the capture."""
     holes = [*pairwise(merged)]
     if len(holes) > HOLES_MAX:
         _report_dropped(topic, group, merged, ledger, published, report, thresholds)
@@ -136,13 +136,13 @@ def _report_skipped(
         if known is None or known.where.time > where.time or count < thresholds["messages-skipped-entries"] or not is_surrounded:
             continue
         if any(not fact.values["closed"] and fact.where.time < where.time for fact in group):
-            continue  # a connection that neither goes on nor ends: the capture may lack the rest of it
+            continue  # a connection that neither continues nor ends: its rest may be missing
         # A consumer with permits gets its share of the messages; without one, another consumer may be preferred.
         was_full = any([ledger, before[1]] == [*position] for fact in group for position in fact.values["exhausted"])
         if not was_full and any(fact.where.time >= where.time and fact.values["began"] <= known.where.time for fact in group):
             continue
         if known.values["position"][1] > before[1] + 1 and count - (known.values["position"][1] - before[1] - 1) < AROUND:
-            continue  # hardly any of them are known to be published within the capture
+            continue  # few of them are known to be published within the capture
         values = next((fact for fact in group if fact.where.connection == where.connection), group[0]).values
         text = f"Subscription {values['subscription']} on {topic} got {ledger}:{before[1]} and then {ledger}:{after[0]}: "
         text += "its consumer never" if len(group) == 1 else f"none of its {len(group):,} consumers ever"
@@ -170,7 +170,7 @@ def _report_dropped(
     report: ReportFinding,
     thresholds: Thresholds,
 ) -> None:
-    """Report that slow consumers, which have no others beside them, never got some of the messages again and again."""
+    """Report slow consumers, without others in their subscription, that repeatedly missed some messages."""
     known = min((fact for fact in published if fact.values["position"][0] == ledger), key=lambda fact: fact.where, default=None)
     if known is None or any(2 * fact.values["lacking_ns"] < fact.values["life_ns"] for fact in group):
         return

@@ -1,4 +1,4 @@
-"""Consumers that stopped, compared with their topic in the capture: what was published after their last message, and for how long.
+"""Consumers that stopped, compared with their topic in the capture: the messages published after their last one, and the time since.
 
 A consumer's own connection falls silent with it. Its wait is therefore a fact, and the topic's other connections serve as the clock. The
 codes are those of `permits.py` and `unacked.py`, which report what a single connection can show.
@@ -123,10 +123,10 @@ STEADY_TURNS = 10
 """A consumer is never slow if this many times its longest wait fits the limit, or this many times the most messages that ever waited."""
 
 OF_READERS = ", as only readers of some clients may"
-"""Words about a consumer from before the capture without an ACK: readers of DotPulsar, for example, acknowledge nothing."""
+"""Text about a consumer from before the capture without an ACK: readers of DotPulsar, for example, acknowledge nothing."""
 
 UNREADABLE = "; they are encrypted, and a client without the private key gives its application none of them"
-"""Words about a consumer that has not acknowledged any of its encrypted messages."""
+"""Text about a consumer that has not acknowledged any of its encrypted messages."""
 
 STARVING, HOLDING = "starving", "holding"
 BUSY = "busy"
@@ -136,7 +136,7 @@ MISSING, PASSED = "missing", "passed"
 
 
 def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the consumers of a topic that had stopped when it was last seen."""
+    """Report the consumers of a topic that had stopped when the topic was last seen."""
     resting = [fact for fact in facts if fact.what in (STARVING, HOLDING)]
     if not resting:
         return
@@ -182,7 +182,7 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
 def stopping_ns(thresholds: Thresholds, begun: int | None, active_at: int) -> int:
     """Return how long a consumer may rest before its end when its application shuts down, in nanoseconds.
 
-    `begun`: beginning of its life, None when that was before the capture; `active_at`: time of what it did last, 0 for nothing at all.
+    `begun`: time of its SUBSCRIBE, None if that was before the capture; `active_at`: time of its last action, 0 if there was none.
     """
     longest = thresholds.ns("consumer-stopping-seconds")
     if not active_at:
@@ -229,7 +229,7 @@ def evaluate_dropped(facts: Sequence[Fact], report: ReportFinding, thresholds: T
 
 
 def _has_small_queue(values: dict[str, Any], rest: int, count: int, thresholds: Thresholds) -> bool:
-    """Return True for a consumer that got few messages because it granted few permits, or whose application took none of several."""
+    """Return True for a consumer that got few messages because it granted few permits, or whose application took none of its messages."""
     if count < thresholds["consumer-not-acking-messages"]:
         return False
     return not values["granted"] or (values["delivered"] > 1 and rest >= thresholds.ns("consumer-not-acking-first-seconds"))

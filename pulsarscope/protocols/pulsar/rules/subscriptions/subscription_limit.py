@@ -31,7 +31,7 @@ SUBSCRIPTION_IDLE_NS = 600_000_000_000
 
 
 def evaluate_unacked(_: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report a subscription when its consumers together reach the limit."""
+    """Report a subscription whose consumers together reach the limit."""
     latest: dict[tuple[str, int], Fact] = {}
     limit = thresholds["consumer-not-acking-subscription-limit"]
     for fact in facts:

@@ -1,4 +1,4 @@
-"""Consumers of a Shared subscription with many waiting messages, while other consumers have acknowledged theirs."""
+"""Consumers of a Shared subscription with many waiting messages while other consumers have acknowledged theirs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MEASURED_ACKS = 3
 
 
 def evaluate_uneven(facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report consumers that prefetched messages which others of their subscription could have processed by then."""
+    """Report consumers that prefetched messages that others of their subscription could have processed by then."""
     shares = [fact for fact in facts if fact.what == SPANS and fact.values["kind"] == "Shared"]
     if len(shares) < 2:
         return
@@ -49,7 +49,7 @@ def evaluate_uneven(facts: Sequence[Fact], report: ReportFinding, thresholds: Th
         patience = max(thresholds.ns("consumer-behind-seconds"), round(thresholds["consumer-rhythm-factor"] * turn))
         if count < thresholds["consumer-behind-messages"] or waits < patience:
             continue  # it may have got them a moment ago, or acknowledge in groups
-        # its pace while it has work; before that it may have been idle
+        # its pace while it has work; it may have been idle before
         rest = count * (until - held.values["busy_since"]) // max(held.values["acknowledged"], 1)
         if until - held.values["active_at"] >= patience or rest < thresholds.ns("consumer-behind-beside-seconds"):
             continue  # it has stopped, or is catching up after a burst

@@ -1,4 +1,4 @@
-"""Acknowledgements of messages that their consumer never got."""
+"""Acknowledgements of messages that the consumer never got."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ CODES = table(
 )
 
 NO_ID = (1 << 63) - 1
-"""A ledger or entry from here on is not real: it stands for the latest message, or is a negative number."""
+"""Ledgers or entries from here on are not real: they stand for the latest message, or are negative numbers."""
 
 UNKNOWN = "unknown"
-"""Kind of a fact of a topic: acknowledged ids outside of everything that the connection delivered to the subscription."""
+"""Kind of a fact of a topic: acknowledged ids outside everything that the connection delivered to the subscription."""
 
 
 IDLE = "idle"
@@ -65,7 +65,7 @@ class Extent(msgspec.Struct):
 
 
 class UnknownAcks(msgspec.Struct):
-    """Acknowledged ids of a consumer outside of what it had got by then."""
+    """The acknowledged ids of a consumer outside the entries that it had got by then."""
 
     extent: Extent
     attached: bool = False
@@ -82,7 +82,7 @@ class UnknownAcks(msgspec.Struct):
             self.acks.append((where, position))
 
     def emit(self, context: RuleContext, rule: str, consumer: ConsumerState, now: int) -> None:
-        """Emit the ids that were not delivered later either: a client that reconnects may acknowledge before the redelivery."""
+        """Emit the ids that were not delivered later, either: a reconnecting client may acknowledge before the redelivery."""
         acks = [(where, position) for where, position in self.acks if not self.extent.spans(position)]
         if not acks or consumer.topic is None:
             return
@@ -101,7 +101,7 @@ class UnknownAcks(msgspec.Struct):
 
 
 class IdleAcks(msgspec.Struct):
-    """ACKs of a consumer that has got nothing."""
+    """The ACKs of a consumer that has got nothing."""
 
     flowed: int = 0
     """Time of its first FLOW in nanoseconds; 0: it has no permits."""
