@@ -19,24 +19,24 @@ SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if path.name not in GENE
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    """The syntax tree of a module."""
+    """Return the syntax tree of a module."""
     return ast.parse(path.read_text())
 
 
 @cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """All nodes of the syntax tree of a module."""
+    """Return all nodes of the syntax tree of a module."""
     return tuple(ast.walk(tree_of(path)))
 
 
 def name_of(path: Path) -> str:
-    """pulsarscope/tcp/stream.py → pulsarscope.tcp.stream; a package's __init__.py has the package's name."""
+    """Return the name of a module: pulsarscope/tcp/stream.py → pulsarscope.tcp.stream; __init__.py has the name of its package."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
 def room_of(module: str) -> str:
-    """pulsarscope.tcp.stream → tcp; the package's own __init__ and the names in it are the room pulsarscope."""
+    """Return the room of a module: pulsarscope.tcp.stream → tcp. The room of the package's own __init__ and its names is pulsarscope."""
     package, _, rest = module.partition(".")
     room = rest.partition(".")[0]
     known = room and ((PACKAGE / room).is_dir() or (PACKAGE / f"{room}.py").is_file())
@@ -44,7 +44,7 @@ def room_of(module: str) -> str:
 
 
 def imports(path: Path, *, top_level: bool = False) -> Iterator[str]:
-    """Full names of what a module imports, wherever in it; with `top_level` only what is imported when it is.
+    """Yield the full names of a module's imports, wherever they are; with `top_level`, only of those made when the module is imported.
 
     `from pulsarscope import wire` counts as pulsarscope.dissect, `from pulsarscope.tcp import Assembler` as pulsarscope.tcp.Assembler.
     """
@@ -59,7 +59,7 @@ def imports(path: Path, *, top_level: bool = False) -> Iterator[str]:
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """The texts in a module that are no documentation."""
+    """Yield the texts in a module, without docstrings."""
     documentation = {id(node.value) for node in nodes_of(path) if isinstance(node, ast.Expr)}
     for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
@@ -67,7 +67,7 @@ def texts_of(path: Path) -> Iterator[str]:
 
 
 def imports_by_string(path: Path) -> Iterator[str]:
-    """Names of modules of the package that stand in a text: module, module:name, or the beginning of one that is put together."""
+    """Yield names of modules of the package that appear in a text: module, module:name, or the beginning of a name that is put together."""
     for text in texts_of(path):
         match = re.match(r"pulsarscope(?:\.\w+)+", text)
         if match is not None and room_of(match[0]) != "pulsarscope":
@@ -75,7 +75,7 @@ def imports_by_string(path: Path) -> Iterator[str]:
 
 
 def executed_on_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements outside functions and outside `if TYPE_CHECKING`."""
+    """Yield the statements outside functions and outside `if TYPE_CHECKING`."""
     for node in body:
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             yield from executed_on_import(node.orelse)

@@ -86,7 +86,7 @@ ROOMS = {
     "pytest": _room("pulsarscope model"),
     "__main__": _room("model cli"),
 }
-"""By name, in the order in which bytes travel; a room imports only rooms to its left."""
+"""Rooms by name, in the order in which bytes travel; a room imports only rooms to its left."""
 
 
 FOLDERS = {
@@ -94,11 +94,11 @@ FOLDERS = {
     "protocols/pulsar/rules": ["exchanges", "connections", "sends", "subscriptions", "consumers"],
     "spark": ["sessions", "files", "rows", "checkpoints", "tasks", "data_source", "jobs"],
 }
-"""The folders of large rooms; a folder imports none to its right."""
+"""Folders of large rooms; a folder imports none to its right."""
 
 
 def table() -> str:
-    """The rooms, and the folders in order, as tables in Markdown."""
+    """Return the rooms, and the folders in order, as tables in Markdown."""
     folders = [f"| `{room}/` | {', '.join(f'`{folder}`' for folder in names)} |" for room, names in FOLDERS.items()]
     rows = [f"| `{name}/` | {room.knows} | {room.never} |" for name, room in ROOMS.items() if room.knows]
     rooms = "\n".join(["| room | what it knows | what it never knows |", "|---|---|---|", *rows])

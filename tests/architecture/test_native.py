@@ -1,4 +1,4 @@
-"""Rooms of the compiled reader: a room uses those before it, and no two modules use each other."""
+"""Rooms of the compiled reader: a room uses only the rooms before it, and no two modules use each other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOMS = [
 
 
 def modules() -> dict[tuple[str, ...], set[tuple[str, ...]]]:
-    """Return the modules that each module uses, all by room and name; a room's own module has no name."""
+    """Return the modules that each module uses, all by room and name; the main module of a room has no name."""
     names = {path.relative_to(SOURCE).with_suffix("").parts[: None if path.name != "mod.rs" else -1]: path for path in SOURCE.rglob("*.rs")}
     used = {}
     for name, path in names.items():

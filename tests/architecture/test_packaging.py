@@ -1,4 +1,4 @@
-"""What packages the program says the same as pyproject.toml."""
+"""Requirements of the packages, which must equal those of pyproject.toml."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PYTHONS = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
 
 
 def requirements(block: str) -> dict[str, str]:
-    """Name → versions of the requirements in a block of text, without markers."""
+    """Return name → versions for the requirements in a block of text, without markers."""
     found = re.findall(r'^ +(?:- |")([a-z0-9-]+) ?((?:[<>=!]+[\d.]+,?)*)', block, re.MULTILINE)
     return dict(found)
 

@@ -1,4 +1,4 @@
-"""What only POSIX has stands where it is guarded; everything but live capture works without it."""
+"""POSIX-only names, which must be guarded; everything but live capture works without them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ATTRIBUTES = {
     "socket": frozenset({"AF_UNIX", "AF_PACKET", "SO_REUSEPORT"}),
     "time": frozenset({"tzset", "clock_gettime", "clock_gettime_ns"}),
 }
-"""Names that Windows, or one of Linux and macOS, lacks."""
+"""Names that Windows lacks, or one of Linux and macOS."""
 
 GUARDED = {
     "pulsarscope.cli.extcap_capture": "captures live",
@@ -42,14 +42,14 @@ GUARDED = {
     "pulsarscope.engine.stalls": "setitimer is asked for with hasattr",
     "pulsarscope.model.users": "geteuid is asked for with hasattr, before pwd is imported",
 }
-"""Modules that may name them, each with the reason why the rest works without."""
+"""Modules that may use these names, each with the reason why the rest works without them."""
 
 ROOMS = ("pulsarscope.live.", "pulsarscope.spark.")
 """Rooms for Linux, and for clusters."""
 
 
 def posix_only(tree: ast.AST) -> set[str]:
-    """The names in a module that only POSIX has."""
+    """Return the POSIX-only names in a module."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -76,7 +76,7 @@ def test_only_guarded_modules_name_what_only_posix_has() -> None:
 
 
 KEPT = frozenset({"posix", "SIGKILL", "SIGPIPE", "WNOHANG", "O_CLOEXEC"})
-"""What the interpreter's own modules cannot do without here."""
+"""What the interpreter's own modules cannot do here without these names."""
 
 WITHOUT_POSIX = f"""
 import asyncio, os, random, shutil, signal, socket, subprocess, sys, tempfile, time
@@ -90,7 +90,7 @@ sys.argv[:] = ["pulsarscope", *sys.argv[1:]]
 from pulsarscope.cli import main
 main()
 """
-"""The command line where those names are missing."""
+"""The command line without these names."""
 
 QUICKSTART, ERRORS = str(CAPTURES / "quickstart.pcapng"), str(CAPTURES / "errors.pcap")
 

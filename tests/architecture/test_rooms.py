@@ -1,4 +1,4 @@
-"""One way for imports: a room knows the rooms to its left and nothing of those to its right."""
+"""Imports in one direction: a room knows the rooms to its left and nothing of those to its right."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ SHELL_MODULES = {
 FILE_READERS = {"pulsarscope.model.platform", "pulsarscope.model.users"}
 """Core modules that ask the system for the folders of installed packages, and for the user."""
 FILE_MODULES = {"glob", "io", "mmap", "os", "pathlib", "shutil", "sys", "tempfile"}
-"""What of the core only `capture` imports: it is the one that reads files."""
+"""What only `capture` imports in the core, as it reads files."""
 TABLES_OF_MODULES = {
     "pulsarscope.cli.arguments.command_names",
     "pulsarscope.cli.late_imports",
     "pulsarscope.model.on_use",
     "pulsarscope.output.registry",
 }
-"""Modules that import others by name, of their own room or, the command line, of any."""
+"""Modules that import others by name: of their own room, or, for the command line, of any room."""
 CLOCKS = {"now", "utcnow", "today"}
 
 HEAVY = {"cryptography", "lark", "numpy", "pandas", "pyarrow", "pyspark", "scapy"}
-"""Imported where they are used, never by importing a module of ours; the exceptions are modules imported on use themselves."""
+"""Packages imported where they are used, never together with a module of ours; exceptions are modules that are imported on use, too."""
 HEAVY_ON_USE = {
     "pulsarscope.output.export.arrow",
     "pulsarscope.output.export.parquet",
@@ -65,14 +65,14 @@ HEAVY_ON_USE = {
 }
 
 COMMANDS = {command for dissector in make_dissectors() for command in dissector.vocabulary.commands} - {"ERROR"}
-"""Of all protocols. A name that ends with ERROR is a refusal in any of them, to the eye."""
+"""Words of all protocols. To the eye, a name that ends with ERROR is a refusal in any of them."""
 
 CORE_SOURCES = [path for path in SOURCES if room_of(name_of(path)) in CORE]
 OUTSIDE_PROTOCOLS = [path for path in SOURCES if "protocols" not in path.parts]
 
 
 def breaches(check: Callable[[Path], Iterable[str]], sources: Iterable[Path] = SOURCES) -> dict[str, list[str]]:
-    """What a check finds wrong, by the name of the module."""
+    """Violations found by a check, by the name of the module."""
     return {name_of(path): found for path in sources if (found := sorted(check(path)))}
 
 
@@ -91,7 +91,7 @@ def test_no_modules_import_each_other() -> None:
     modules = {name_of(path) for path in SOURCES}
 
     def imported(path: Path) -> set[str]:
-        # A table names the modules that are made for it.
+        # a table names the modules that are made for it
         names = set(imports(path, top_level=name_of(path) in TABLES_OF_MODULES))
         return (names | {name.rpartition(".")[0] for name in names - modules}) & modules - {name_of(path)}
 
@@ -127,7 +127,7 @@ def test_only_the_list_of_dissectors_names_a_protocol() -> None:
 def test_only_a_protocol_speaks_of_its_commands() -> None:
     def spoken(path: Path) -> set[str]:
         if name_of(path) == "pulsarscope.model.records":
-            return set()  # says of each column from which command it comes
+            return set()  # names the command of each column
         return {word for text in texts_of(path) for word in re.findall(r"[A-Z_]+", text)} & COMMANDS
 
     assert breaches(spoken, OUTSIDE_PROTOCOLS) == {}
@@ -136,7 +136,7 @@ def test_only_a_protocol_speaks_of_its_commands() -> None:
 def test_a_protocol_imports_no_other_protocol() -> None:
     def others(path: Path) -> set[str]:
         place = path.relative_to(PACKAGE / "protocols").parts
-        if len(place) == 1:  # the list of them all
+        if len(place) == 1:  # the complete list
             return set()
         return {name.split(".")[2] for name in imports(path) if name.startswith("pulsarscope.protocols.")} - {place[0]}
 

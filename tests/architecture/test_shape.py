@@ -1,4 +1,4 @@
-"""Files: tests mirror sources, no module grows without end, what is promised to users of the package is there."""
+"""Files: tests mirror sources, modules have a largest size, and what is promised to users of the package is there."""
 
 from __future__ import annotations
 
@@ -47,12 +47,13 @@ OF_THE_WHOLE = {
     "tests/protocols/pulsar/test_wireshark.py",
     "tests/protocols/pulsar/rules/test_questions.py",
 }
-"""Tests of no one module: of the real captures, of the generated one, of live runs, of plug-ins, and of all rules together, question by
-question. And those of this folder, and of docs/bad_inputs."""
+"""Tests of more than one module: of the real captures, the generated one, live runs, plug-ins, and all rules together, question by
+question; also those of this folder, and of docs/bad_inputs.
+"""
 
 
 def mirrors_a_source_file(path: Path) -> bool:
-    """Whether a test file mirrors a module, or need not."""
+    """Return whether a test file mirrors a module, or need not."""
     place = path.relative_to(ROOT / "tests")
     mirrors = place.parts[0] not in ("architecture", "faults") and not place.name.startswith("test_bad_inputs_")
     if not mirrors or str(path.relative_to(ROOT)) in OF_THE_WHOLE:
@@ -69,7 +70,7 @@ def test_a_test_file_mirrors_a_source_file() -> None:
 
 
 def test_no_test_module_imports_another() -> None:
-    """Builders and scenarios that tests share are in tests/scenarios."""
+    """Builders and scenarios shared by tests are in tests/scenarios."""
     forms = r"from tests[\w.]*\.test_\w+ import|import tests[\w.]*\.test_|from tests[\w.]* import (?:\([^)]*)?\btest_"
     imports = re.compile(rf"^\s*(?:{forms})", re.MULTILINE)
     importing = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py") if imports.search(path.read_text())]

@@ -1,4 +1,4 @@
-"""The start of the program: what help and a plain decode import."""
+"""The start of the program: imports of help and of a plain decode."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ LATE = {
     "pulsarscope.protocols.kafka07.session",
     "pulsarscope.protocols.pulsar.rules",
 }
-"""Modules that few runs need, each of a hundredth of a start or more."""
+"""Modules that few runs need, each of which takes a hundredth of a start or more."""
 
 OF_ENTRIES = {"pulsarscope.protocols.pulsar.entry.reader", "pulsarscope.protocols.pulsar.values.connection_values"}
 """Modules that open messages."""
 
 
 def modules_after(*arguments: str, native: str = "auto") -> set[str]:
-    """Names of the modules that a run of the command line imported, and of their packages."""
+    """Return the names of the modules that a run of the command line imported, and of their packages."""
     command = [sys.executable, "-c", PROGRAM, *arguments]
     environment = os.environ | {"PULSARSCOPE_NATIVE": native}
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)

@@ -1,6 +1,6 @@
-"""Builders that several rooms share: frames, TCP conversations, capture files, and scenarios made of them.
+"""Builders shared by several rooms: frames, TCP conversations, capture files, and scenarios made from them.
 
-It shares nothing with the decoder but the generated protobuf module, so that a mistake in one shows in the other.
+The only thing it shares with the decoder is the generated protobuf module, so that a mistake in one shows in the other.
 """
 
 from __future__ import annotations

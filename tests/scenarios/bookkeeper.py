@@ -1,4 +1,4 @@
-"""Builders of BookKeeper frames, by the layout of the specification."""
+"""Builders of BookKeeper frames, with the layout of the specification."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zlib import crc32
 from crc32c import crc32c
 
 MASTER_KEY = sha1(b"ledger", usedforsecurity=False).digest()
-"""Of the empty password."""
+"""Digest of the empty password."""
 
 
 def frame(body: bytes) -> bytes:
@@ -19,7 +19,7 @@ def frame(body: bytes) -> bytes:
 
 
 def ledger_entry(ledger: int, entry: int, data: bytes = b"data", *, digest: str = "CRC32C", password: bytes = b"") -> bytes:
-    """Return an entry of a ledger in which all have the size of this one."""
+    """Return an entry of a ledger whose entries all have the size of this one."""
     head = struct.pack(">qqqq", ledger, entry, entry - 1, len(data) * (entry + 1))
     covered = head + data
     mac = hmac.digest(sha1(b"mac" + password, usedforsecurity=False).digest(), covered, "sha1")
@@ -33,7 +33,7 @@ def add(entry: bytes, *, flags: int = 0, version: int = 2) -> bytes:
 
 
 def added(ledger: int, entry: int, *, status: int = 0, version: int = 2) -> bytes:
-    """Return the answer to an ADD."""
+    """Return the response to an ADD."""
     return frame(_head(version, 1) + struct.pack(">iqq", status, ledger, entry))
 
 
@@ -43,7 +43,7 @@ def read(ledger: int, entry: int, *, fence: bool = False, version: int = 2) -> b
 
 
 def read_back(ledger: int, entry: int, stored: bytes = b"", *, status: int = 0, version: int = 2) -> bytes:
-    """Return the answer to a READ."""
+    """Return the response to a READ."""
     return frame(_head(version, 2) + struct.pack(">iqq", status, ledger, entry) + stored)
 
 
@@ -59,7 +59,7 @@ def v3_add(txn: int, entry: bytes, ledger: int, number: int) -> bytes:
 
 
 def v3_added(txn: int, ledger: int, number: int, *, status: int = 0) -> bytes:
-    """Return the answer to an ADD of version 3."""
+    """Return the response to an ADD of version 3."""
     body = _number(1, status) + _number(2, ledger) + _number(3, number)
     return frame(_sized(1, _number(1, 3) + _number(2, 2) + _number(3, txn)) + _number(2, status) + _sized(101, body))
 
@@ -70,7 +70,7 @@ def start_tls(txn: int = 1) -> bytes:
 
 
 def started_tls(txn: int = 1, *, status: int = 0) -> bytes:
-    """Return the answer to a START_TLS."""
+    """Return the response to a START_TLS."""
     return frame(_sized(1, _number(1, 3) + _number(2, 9) + _number(3, txn)) + _number(2, status) + _sized(106, b""))
 
 

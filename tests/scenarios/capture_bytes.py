@@ -159,7 +159,7 @@ class Pcapng:
 
 
 class ShortReads(io.RawIOBase):
-    """Stream like a pipe, which cannot seek and returns at most `size` bytes at a time."""
+    """A stream like a pipe: it cannot seek, and returns at most `size` bytes at a time."""
 
     def __init__(self, data: bytes, size: int) -> None:
         self._data = data
@@ -197,7 +197,7 @@ def segments_of(blocks: Iterable[Block]) -> list[Segment]:
 
 
 def findings_of(blocks: Sequence[Block]) -> dict[str, Finding]:
-    """Return the findings by code, which are all in the last block, one per code."""
+    """Return the findings by code; all must be in the last block, one per code."""
     assert not any(block.findings for block in blocks[:-1])
     findings = {finding.code: finding for finding in blocks[-1].findings}
     assert len(findings) == len(blocks[-1].findings)

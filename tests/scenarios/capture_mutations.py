@@ -1,4 +1,4 @@
-"""Small captures made of real ones by mutations at every level, from the capture file to the values in a message."""
+"""Small captures made by mutating real ones at every level, from the capture file to the values in a message."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COMPRESSIONS: tuple[Callable[[bytes], bytes], ...] = (
     lambda data: zstandard.ZstdCompressor().compress(data),
     lambda data: bytes(cramjam.snappy.compress_raw(data)),
 )
-"""By number of CompressionType, less one."""
+"""Compressors by number of CompressionType, minus one."""
 
 
 class Captured(NamedTuple):
@@ -64,7 +64,7 @@ class Input(NamedTuple):
     level: str
     data: bytes
     good_checksums_max: int | None = None
-    """Number of entries whose checksum still fits; None: unknown."""
+    """Number of entries with an unchanged checksum; None: unknown."""
 
 
 class Corpus:
@@ -93,13 +93,13 @@ class Corpus:
             self.conversations[conversation.dissector].append(conversation)
 
     def input(self, seed: int, number: int) -> Input:
-        """Return an input: the same for the same numbers."""
+        """Return an input; equal numbers give equal inputs."""
         random = Random(f"{seed} {number}")  # noqa: S311 - repeatable
         level = random.choice(tuple(LEVELS))
         return LEVELS[level](self, random, level)
 
     def window(self, random: Random, captures: list[Captured] | None = None) -> Captured:
-        """Return a few consecutive packets of a capture, often its first."""
+        """Return a few consecutive packets of a capture, often the first ones."""
         capture = random.choice(captures or self.captures)
         size = random.randint(1, PACKETS_MAX)
         start = 0 if random.random() < 0.5 else random.randrange(len(capture.packets))
@@ -143,7 +143,7 @@ def _headers(corpus: Corpus, random: Random, level: str) -> Input:
 
 
 def _segments(corpus: Corpus, random: Random, level: str) -> Input:
-    """Packets lost, swapped, repeated, cut, captured late; resets and ports used again."""
+    """Lose, swap, repeat, cut and delay packets; reset connections and reuse ports."""
     capture = corpus.window(random)
     packets = list(capture.packets)
     for _ in range(random.randint(1, 8)):
@@ -216,7 +216,7 @@ def _kafka(corpus: Corpus, random: Random, level: str) -> Input:
 
 
 def _parts(change: Callable[[Random, PayloadFrame], PayloadFrame], kinds: Callable[[PayloadFrame], bool]) -> Level:
-    """A level that changes the parts of some frames and makes lengths and checksums right again."""
+    """Return a level that changes the parts of some frames and corrects lengths and checksums."""
 
     def level(corpus: Corpus, random: Random, name: str) -> Input:
         port, frames = _port(random, corpus.frames(random, "pulsar"))
@@ -252,7 +252,7 @@ def _change_payload(random: Random, parts: PayloadFrame) -> PayloadFrame:
 
 
 def _checksums(corpus: Corpus, random: Random, level: str) -> Input:
-    """Entries whose bytes change and whose checksum and lengths stay."""
+    """Change the bytes of entries, but not their checksums and lengths."""
     port, frames = _port(random, corpus.frames(random, "pulsar"))
     good = 0
     for at, (side, frame) in enumerate(frames):
@@ -283,7 +283,7 @@ LEVELS: dict[str, Level] = {
     "checksums": _checksums,
     "kafka": _kafka,
 }
-"""What is changed -> the maker of such inputs. Tunnels and fragments are among the captures of `headers` and `segments`."""
+"""Makers of inputs by what they change. Captures of tunnels and fragments are among those of `headers` and `segments`."""
 
 
 def conversation_pcap(random: Random, port: int, frames: Iterable[tuple[int, bytes]], *, whole: bool = False) -> bytes:
@@ -310,7 +310,7 @@ def _varint32(value: int) -> bytes:
 
 @cache
 def dissectors(*, show_secrets: bool = False) -> tuple[Dissector, ...]:
-    """Return the dissectors, always the same: making them takes longer than an input."""
+    """Return the dissectors, always the same objects: making them takes longer than an input."""
     return make_dissectors(show_secrets=show_secrets)
 
 

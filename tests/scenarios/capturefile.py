@@ -12,7 +12,7 @@ SNAPLEN = 262_144
 
 
 class Packet(NamedTuple):
-    """A captured packet; `wire_bytes` is its length on the wire when the capture cut it."""
+    """A captured packet; `wire_bytes` is its length on the wire if the capture cut it."""
 
     time_ns: int
     data: bytes
@@ -39,13 +39,13 @@ def pcap(
 
 
 def write_pcap(path: Path, packets: Iterable[Packet], *, link_type: int = ETHERNET) -> Path:
-    """Writes a pcap file with nanoseconds and returns its path."""
+    """Write a pcap file with nanoseconds and return its path."""
     path.write_bytes(pcap(packets, link_type=link_type))
     return path
 
 
 def pcapng(packets: Iterable[tuple[str, Packet]]) -> bytes:
-    """A whole pcapng file in memory, of packets with the name of the interface that each was captured at; "" is one without a name."""
+    """A whole pcapng file in memory; each packet has the name of its interface, "" for an interface without a name."""
     parts = [_block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))]
     numbers: dict[str, int] = {}
     for interface, (time_ns, data, wire_bytes) in packets:
@@ -61,7 +61,7 @@ def pcapng(packets: Iterable[tuple[str, Packet]]) -> bytes:
 
 
 def write_pcapng(path: Path, packets: Iterable[tuple[str, Packet]]) -> Path:
-    """Writes a pcapng file and returns its path."""
+    """Write a pcapng file and return its path."""
     path.write_bytes(pcapng(packets))
     return path
 

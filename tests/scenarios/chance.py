@@ -1,4 +1,4 @@
-"""Random but repeatable messages and damage, from a number that hypothesis chooses: cheap enough for thousands of examples."""
+"""Random but repeatable messages and damage, from a number chosen by hypothesis: cheap enough for thousands of examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _random_of(seed: int) -> Random:
 
 
 randoms = st.integers(0, (1 << 32) - 1).map(_random_of)
-"""Sources of repeatable chance."""
+"""Repeatable sources of chance."""
 
 
 def message_of(descriptor: Descriptor, random: Random, *, complete: bool = False, depth: int = 0) -> Message:
@@ -59,7 +59,7 @@ def _value(field: FieldDescriptor, random: Random) -> Any:
 
 
 def damaged(data: bytes, random: Random, times: int | None = None) -> bytes:
-    """The bytes with a few things changed: bits, bytes, varints, pieces moved, doubled, lost, the end cut off."""
+    """The bytes with a few changes: bits, bytes, varints, pieces moved, doubled or lost, the end cut off."""
     out = bytearray(data)
     for _ in range(random.randint(1, 3) if times is None else times):
         at = random.randrange(len(out) + 1)

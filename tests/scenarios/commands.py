@@ -1,4 +1,4 @@
-"""Frames of commands with defaults: each command of the protocol that tests send has one encoder here."""
+"""Frames of commands with defaults: one encoder for each command of the protocol that tests send."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def close_producer(number: int = 1, request: int = BY_BROKER, **fields: Any) -> 
 def send(
     producer_id: int = 1, sequence_id: int = 0, payload: bytes = b"payload", metadata: dict[str, Any] | None = None, **fields: Any
 ) -> bytes:
-    """A SEND; the metadata's sequence id is the command's."""
+    """A SEND; the sequence id of the metadata is that of the command."""
     head = message_metadata(**({"sequence_id": sequence_id} | (metadata or {})))
     return payload_frame("SEND", head, payload, producer_id=producer_id, sequence_id=sequence_id, **fields)
 
@@ -45,14 +45,14 @@ def receipt(producer_id: int = 1, sequence_id: int = 0, ledger: int = 7, entry: 
 
 
 def copied(place: int, sequence_id: int = 0, *, producer_id: int = 1, ledger: int = 6, marker: bool = False, **fields: Any) -> bytes:
-    """A SEND of a replicator: where the message, or marker, is in its own cluster stands in a property."""
+    """A SEND of a replicator: a property contains the place of the message, or marker, in its own cluster."""
     said = [{"key": "__MSG_PROP_REPL_SOURCE_POSITION", "value": f"{ledger}:{place}"}]
     metadata = {"replicated_from": "west", "properties": said, **({"marker_type": 10} if marker else {}), **fields}
     return send(producer_id, sequence_id, b"x", metadata, **({"marker": True} if marker else {}))
 
 
 def copied_receipt(place: int, entry: int, *, producer_id: int = 1, ledger: int = 6) -> bytes:
-    """A receipt for a replicator: of brokers with the feature repl_dedup_by_lid_and_eid it names the place in the other cluster."""
+    """A receipt for a replicator: brokers with the feature repl_dedup_by_lid_and_eid name the place in the other cluster."""
     ids = {"sequence_id": ledger, "highest_sequence_id": place}
     return command_frame("SEND_RECEIPT", producer_id=producer_id, message_id={"ledgerId": 7, "entryId": entry}, **ids)
 
@@ -95,14 +95,14 @@ def message(
     ledger: int = 7,
     **fields: Any,
 ) -> bytes:
-    """A MESSAGE; its producer counts as the ledger does."""
+    """A MESSAGE; its sequence id is the number of its entry."""
     head = message_metadata(**({"sequence_id": entry} | (metadata or {})))
     ident = {"ledgerId": ledger, "entryId": entry}
     return payload_frame("MESSAGE", head, payload, broker_entry=broker_entry, consumer_id=consumer_id, message_id=ident, **fields)
 
 
 def delivery(entry: int, number: int = 1, *, ack_set: list[int] | None = None, again: int = 0, batch: int = 0, **metadata: Any) -> bytes:
-    """A MESSAGE with a redelivery count; of a batch when it has several messages."""
+    """A MESSAGE with a redelivery count; with `batch`, an entry of so many messages."""
     if batch:
         metadata["num_messages_in_batch"] = batch
     return message(number, entry, metadata=metadata, ack_set=ack_set or [], redelivery_count=again)
@@ -120,7 +120,7 @@ def ack_response(request: int, number: int = 1, **fields: Any) -> bytes:
 
 
 def redeliver(*entries: int, number: int = 1) -> bytes:
-    """A REDELIVER_UNACKNOWLEDGED_MESSAGES, of all when no entry is named."""
+    """A REDELIVER_UNACKNOWLEDGED_MESSAGES, for all messages if no entry is named."""
     ids = [{"ledgerId": 7, "entryId": entry} for entry in entries]
     return command_frame("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=number, message_ids=ids)
 

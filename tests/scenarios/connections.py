@@ -1,4 +1,4 @@
-"""Conversations that begin as those of Pulsar's clients do."""
+"""Conversations that begin like those of Pulsar's clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.scenarios.conversation import START_NS, Conversation
 
 
 def connected(port: int = 40000, *, host: str = "10.0.0.1", server: tuple[str, int] = ("10.0.0.2", 6650), start: int = 0) -> Conversation:
-    """A connection that begins `start` ns after the capture: packets 1 to 5 are its handshake, CONNECT and CONNECTED."""
+    """A connection that begins `start` ns after the capture: its packets 1 to 5 are the handshake, CONNECT and CONNECTED."""
     conversation = Conversation((host, port), server, start_ns=START_NS + start, acknowledge=False)
     return conversation.handshake().client(CONNECT).server(CONNECTED)
 

@@ -15,7 +15,7 @@ STEP_NS = 100_000
 
 
 class Conversation:
-    """Builds the packets of one connection; every method returns self.
+    """A builder of the packets of one connection; its methods return self.
 
     Usage: `Conversation().handshake().client(frame).server(frame).close().packets`. To disturb it, change the list `packets`.
     """
@@ -39,7 +39,7 @@ class Conversation:
         self._acknowledge = acknowledge
         self._ends = (client, server)
         self._next = [client_isn + 1, server_isn + 1]
-        """Next sequence number of either side."""
+        """Next sequence number of each side."""
 
     def handshake(self) -> Conversation:
         """SYN, SYN ACK, ACK."""
@@ -49,38 +49,38 @@ class Conversation:
         return self
 
     def client(self, *frames: bytes, mss: int | None = None) -> Conversation:
-        """The client sends these bytes as one write; the last segment is acknowledged."""
+        """Write these bytes as the client, at once; the last segment is acknowledged."""
         return self._send(0, b"".join(frames), mss)
 
     def server(self, *frames: bytes, mss: int | None = None) -> Conversation:
-        """The server sends these bytes as one write; the last segment is acknowledged."""
+        """Write these bytes as the server, at once; the last segment is acknowledged."""
         return self._send(1, b"".join(frames), mss)
 
     def lose(self, side: str, count: int) -> Conversation:
-        """`side` ("client" or "server") sends `count` bytes that the capture lacks."""
+        """Send `count` bytes that the capture lacks from `side` ("client" or "server")."""
         self._next[("client", "server").index(side)] += count
         return self
 
     def wait(self, nanoseconds: int) -> Conversation:
-        """Time passes."""
+        """Let time pass."""
         self.time_ns += nanoseconds
         return self
 
     def close(self, by: str = "client") -> Conversation:
-        """FIN from one side, FIN from the other, last ACK."""
+        """Close with FIN from one side, FIN from the other, and a last ACK."""
         other = "server" if by == "client" else "client"
         self.end(by).end(other)._add(("client", "server").index(by))
         return self
 
     def end(self, by: str = "client") -> Conversation:
-        """FIN from one side."""
+        """Send a FIN from one side."""
         side = ("client", "server").index(by)
         self._add(side, flags=FIN | ACK)
         self._next[side] += 1
         return self
 
     def reset(self, by: str = "server") -> Conversation:
-        """RST from one side."""
+        """Send a RST from one side."""
         self._add(("client", "server").index(by), flags=RST | ACK)
         return self
 

@@ -1,4 +1,4 @@
-"""Frames handed to sessions one by one, each in a packet of its own by default, and the rows or findings that result."""
+"""Frames given to sessions one by one, by default each in its own packet, and the resulting rows or findings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STEP_NS = 1000
 
 
 def frames_of(dissector: Dissector, data: bytes, stream: int, connection: str) -> FrameBatch:
-    """The frame that these bytes are, from the client (stream 0) or the server."""
+    """The frame of these bytes, from the client (stream 0) or the server."""
     origin = Origin(None, connection, dissector.name)
     splitter = StreamSplitter(dissector, KeptBytes(payload=True), origin=origin, stream=stream, synced=True)
     batch = FrameBatch()
@@ -44,22 +44,22 @@ def frames_of(dissector: Dissector, data: bytes, stream: int, connection: str) -
 
 
 class _FrameSteps:
-    """Sessions by connection, and the packets and times of the frames that they get."""
+    """Sessions by connection, and the packets and times of their frames."""
 
     def __init__(self, start_ns: int, step_ns: int) -> None:
         self.packet = 0
         self._step_ns = step_ns
         self._origin_ns = start_ns
-        """Time of packet 0, later by all waiting."""
+        """Time of packet 0, delayed by every wait."""
         self._sessions: dict[str, SessionRows] = {}
 
     def client(self, *frames: bytes, on: str = "0:1", packet: int | None = None, time: int | None = None) -> Self:
-        """Hand over frames of the client, each in the next packet, or all in the one named."""
+        """Feed frames of the client, each in the next packet, or all in the given one."""
         self._send(0, frames, on, packet, time)
         return self
 
     def server(self, *frames: bytes, on: str = "0:1", packet: int | None = None, time: int | None = None) -> Self:
-        """Hand over frames of the broker."""
+        """Feed frames of the broker."""
         self._send(1, frames, on, packet, time)
         return self
 
@@ -70,7 +70,7 @@ class _FrameSteps:
 
     @property
     def time(self) -> int:
-        """Time of the last packet, and all waiting after it."""
+        """Time of the last packet, including all later waits."""
         return self._time_of(self.packet)
 
     def _time_of(self, packet: int) -> int:
@@ -106,7 +106,7 @@ class _FrameSteps:
 
 
 class Dialogue(_FrameSteps):
-    """Rows of one session.
+    """Rows of a single session.
 
     Usage: `Dialogue().client(frame).server(frame).end()`; packet n has time n × STEP_NS.
     """
@@ -138,11 +138,11 @@ class Dialogue(_FrameSteps):
 
     @property
     def state(self) -> Any:
-        """The dissector's session."""
+        """The session of the dissector."""
         return self.session._session
 
     def of(self, kind: type[AnyRow]) -> list[AnyRow]:
-        """The rows of a kind so far."""
+        """Rows of a kind so far."""
         return [row for row in self.rows if isinstance(row, kind)]
 
     @property
@@ -166,7 +166,7 @@ class Dialogue(_FrameSteps):
         return [row.code for row in self.of(FindingRow)]
 
     def described(self) -> ConnectionRow:
-        """A connection row that the session has filled."""
+        """A connection row filled in by the session."""
         row = ConnectionRow()
         self.session.describe(row)
         return row
@@ -182,8 +182,8 @@ def dissector_with(rules: Rules, name: str = DISSECTOR.name) -> PulsarDissector:
 class RuleDialogue(_FrameSteps):
     """Findings of rules in the dialogues of several connections.
 
-    Usage: `RuleDialogue().client(frame).wait(SECOND).server(frame).end()`; the packets are one millisecond apart. Connections are named
-    by `on`; that of the steps that name none is "0:1".
+    Usage: `RuleDialogue().client(frame).wait(SECOND).server(frame).end()`; packets are one millisecond apart. `on` names
+    the connection of a step, "0:1" by default.
     """
 
     def __init__(self, rules: Rules = RULES, *, journeys: bool = False, thresholds: Mapping[str, float] = MappingProxyType({})) -> None:
@@ -195,13 +195,13 @@ class RuleDialogue(_FrameSteps):
         self._rule_engine = RuleEngine([dissector_with(rules)], self._endpoints, names, thresholds=thresholds, journeys=journeys)
 
     def report(self, code: str, text: str = "", evidence: dict[str, Any] | None = None, on: str = "0:1") -> RuleDialogue:
-        """Hand over a finding of TCP's layer about a connection."""
+        """Feed a finding of the TCP layer about a connection."""
         self._session(on)
         self._take([FindingRow(None, 0, self.packet, None, self.time, on, None, code, "note", "tcp", text, evidence or {})])
         return self
 
     def close(self, on: str = "0:1", *findings: FindingRow) -> RuleDialogue:
-        """End a connection, about which TCP's layer has these findings by then."""
+        """End a connection with these findings of the TCP layer."""
         rows: list[Any] = [*findings]
         self._sessions.pop(on).finish(rows)
         rows.append(Closed(ConnectionRow(None, 0, 1, None, START_NS, on, start=START_NS, end=self.time, client_bytes=0, server_bytes=0)))

@@ -1,4 +1,4 @@
-"""End-to-end encryption as clients do it, written from the specifications: RFC 8017 for the data key, SP 800-38D for the payload."""
+"""End-to-end encryption as in clients, written from the specifications: RFC 8017 for the data key, SP 800-38D for the payload."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers.modes import GCM
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 DIGEST_BYTES = 20
-"""Of SHA-1."""
+"""Size of a SHA-1 digest."""
 
 KEY_FORMS = {
     "pkcs1-pem": (Encoding.PEM, PrivateFormat.TraditionalOpenSSL),
@@ -22,18 +22,18 @@ KEY_FORMS = {
     "pkcs1-der": (Encoding.DER, PrivateFormat.TraditionalOpenSSL),
     "pkcs8-der": (Encoding.DER, PrivateFormat.PKCS8),
 }
-"""How a private key can stand in its file."""
+"""Forms in which a file can contain a private key."""
 
 
 @cache
 def rsa_key(bits: int = 1024, number: int = 0) -> RSAPrivateKey:
-    """A throw-away key; another one for each number."""
+    """A throw-away key, different for each number."""
     del number
     return generate_private_key(65_537, bits)
 
 
 def key_file(key: RSAPrivateKey, form: str = "pkcs8-pem") -> bytes:
-    """The key as it stands in a file of this form."""
+    """The content of a file with the key in this form."""
     encoding, layout = KEY_FORMS[form]
     return key.private_bytes(encoding, layout, NoEncryption())
 
@@ -52,14 +52,14 @@ def wrap(data_key: bytes, public: RSAPublicKey, random: Random) -> bytes:
 
 
 class Encrypted(NamedTuple):
-    """What the wire carries."""
+    """An encrypted payload and its metadata, as on the wire."""
 
     payload: bytes
     metadata: dict[str, Any]
 
 
 class Encryptor:
-    """A producer's: one data key for all messages, a new nonce for each."""
+    """The encryption of a producer: one data key for all messages, a new nonce for each."""
 
     def __init__(self, keys: dict[str, RSAPublicKey], seed: int = 0, data_key_bytes: int = 32) -> None:
         self._random = Random(seed)  # noqa: S311 - equal calls give equal bytes
@@ -67,7 +67,7 @@ class Encryptor:
         self._keys = [{"key": name, "value": wrap(self._data_key, public, self._random)} for name, public in keys.items()]
 
     def encrypt(self, payload: bytes) -> Encrypted:
-        """AES-GCM without additional data, the tag of 16 bytes behind the ciphertext."""
+        """AES-GCM without additional data; the tag of 16 bytes follows the ciphertext."""
         nonce = self._random.randbytes(12)
         cipher = Cipher(AES(self._data_key), GCM(nonce)).encryptor()
         ciphertext = cipher.update(payload) + cipher.finalize()

@@ -1,4 +1,4 @@
-"""Findings of the rules in captures: those of the repository, and those of conversations."""
+"""Findings of the rules, in captures of the repository and in conversations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Diagnosis:
         return row, row.evidence or {}
 
     def commands(self, row: FindingRow) -> list[str | None]:
-        """The commands of the frames that the evidence of a finding names."""
+        """The commands of the frames named in the evidence of a finding."""
         return [self.frames[name].command for name in (row.evidence or {})["frames"]]
 
 
@@ -54,7 +54,7 @@ def findings_of(folder: Path, *conversations: Conversation) -> list[FindingRow]:
 
 
 def live_findings_of(folder: Path, *conversations: Conversation) -> list[FindingRow]:
-    """The findings of conversations as they happen, a few packets at a time."""
+    """The findings of conversations fed live, a few packets at a time."""
     packets = sorted((packet for conversation in conversations for packet in conversation.packets), key=lambda packet: packet.time_ns)
     path = str(write_pcap(folder / "conversations.pcap", packets))
     batches = run_blocks(path, BlockReader(path, 0, read_bytes=500), Options(frozenset({"finding"}), rules=True, live=True))
@@ -62,7 +62,7 @@ def live_findings_of(folder: Path, *conversations: Conversation) -> list[Finding
 
 
 def findings_in(capture: str) -> list[FindingRow]:
-    """The findings of one of the repository's captures."""
+    """The findings of a capture of the repository."""
     return Diagnosis(CAPTURES / capture).findings
 
 

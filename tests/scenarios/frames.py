@@ -32,7 +32,7 @@ class Single(NamedTuple):
 
 
 def sized(data: bytes) -> bytes:
-    """Data behind its length as four bytes."""
+    """Data after its length in four bytes."""
     return struct.pack(">I", len(data)) + data
 
 
@@ -40,11 +40,11 @@ def base_command(name: str, **fields: Any) -> bytes:
     """A serialized BaseCommand.
 
     Args:
-        name: the command as in the protocol ("SEND_RECEIPT").
-        fields: of its sub-message; nested messages as dicts, enums by name.
+        name: the command, named as in the protocol ("SEND_RECEIPT").
+        fields: those of its sub-message; nested messages as dicts, enums by name.
     """
     number = pb.BaseCommand.Type.Value(name)
-    # In this protocol a sub-message's field number is its command's number.
+    # in this protocol, the field number of a sub-message is the number of its command
     command = pb.BaseCommand(type=number, **{_BODY_FIELDS[number]: fields})
     serialized: bytes = command.SerializeToString()
     return serialized
@@ -77,9 +77,9 @@ def payload_frame(
         name: "SEND" or "MESSAGE".
         metadata: serialized MessageMetadata.
         payload: as on the wire: batched, compressed, or plain.
-        checksum: True writes the right CRC32-C, False none, a number that number.
+        checksum: True for the correct CRC32-C, False for none; a number is written as it is.
         broker_entry: fields of BrokerEntryMetadata, written before the checksum.
-        fields: of the command.
+        fields: those of the command.
     """
     rest = sized(metadata) + payload
     if checksum is not False:

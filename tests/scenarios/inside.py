@@ -1,4 +1,4 @@
-"""A process of a parallel run that is none, for tests of which a process is not the point."""
+"""A stand-in for a process of a parallel run, for tests that do not depend on processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 class Inside:
-    """A process that is none: the same tasks and answers, pickled."""
+    """A stand-in for a process, with the same pickled tasks and answers."""
 
     def __init__(self) -> None:
         self._answers: list[Iterator[Any]] = []

@@ -1,4 +1,4 @@
-"""What holds for any capture, whatever is in it."""
+"""Invariants of any capture, whatever it contains."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECONDS_PER_BYTE = 20e-6
 """Processor time that an input may take. A whole byte of a real capture takes a hundredth of it."""
 
 MEMORY_STEP_KIB = 128 << 10
-"""By how much one small input may raise the peak memory of the process."""
+"""Largest growth of the process's peak memory for one small input."""
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("decode", "IN"),
@@ -47,14 +47,14 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("extract", "IN", "-o", "OUT"),
     ("compare", "IN", "IN"),
 )
-"""Commands of the command line; IN is the input, OUT a file."""
+"""Command lines; IN is the input, OUT a file."""
 
 EXIT_CODES = (0, 1, 2, 3, 4)
-"""Of `follow`, 2: there is no such connection."""
+"""Among them 2, of `follow`: there is no such connection."""
 
 
 class InvariantError(AssertionError):
-    """An invariant does not hold."""
+    """A violated invariant."""
 
 
 def require(condition: object, message: str) -> None:
@@ -64,7 +64,7 @@ def require(condition: object, message: str) -> None:
 
 
 class Invariants:
-    """Checks of inputs, which are written to files of a folder."""
+    """Checks of inputs, which are written to files in a folder."""
 
     def __init__(self, folder: Path, options: Options) -> None:
         self._folder = folder
@@ -77,8 +77,8 @@ class Invariants:
 
         Args:
             data: bytes of a capture file.
-            good_checksums_max: number of entries whose checksum fits.
-            other: the one to run of the checks that are too slow for each input, by its number; NONE for none, None for all.
+            good_checksums_max: largest number of entries with a correct checksum.
+            other: number of the one check to run of those that are too slow for each input; NONE for none, None for all.
 
         Raises:
             InvariantError: an invariant does not hold; other exceptions are the decoder's own.
@@ -120,7 +120,7 @@ class Invariants:
             require(comparable(self._rows(packed, options)) == comparable(rows), "other rows from the same capture in gzip")
 
     def check_jobs(self, data: bytes) -> None:
-        """Check that two processes give the rows of one."""
+        """Require that two processes give the rows of one."""
         path = self._folder / "jobs.pcap"
         path.write_bytes(data)
         require(comparable(self._rows(path, jobs=2)) == comparable(self._rows(path)), "other rows with --jobs 2")
@@ -153,7 +153,7 @@ COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
 
 def check_rows(rows: Sequence[Any], good_checksums_max: int | None) -> None:
-    """Require that nothing failed, that all rows of a connection name its dissector, and that no changed entry has a good checksum."""
+    """Require that nothing failed, that all rows of a connection name its dissector, and that no changed entry has a correct checksum."""
     dissectors = {row.connection: row.dissector for row in rows if isinstance(row, ConnectionRow)}
     for row in rows:
         if isinstance(row, FindingRow):
@@ -180,7 +180,7 @@ def check_account(rows: Sequence[Any]) -> None:
 
 
 def check_lines(rows: list[Any]) -> None:
-    """Require one JSON object a row, without control characters."""
+    """Require one JSON object per row, without control characters."""
     rows = [msgspec.structs.replace(row) for row in rows]
     lines: Any = encoder("ndjson", tuple(ALL), None)
     for line in each_line(lines.lines(rows)):
@@ -189,7 +189,7 @@ def check_lines(rows: list[Any]) -> None:
 
 
 def check_csv(rows: list[Any], kind: str) -> None:
-    """Require as many records as rows, all with the same number of cells."""
+    """Require one record per row, all with the same number of cells."""
     made: Any = encoder("csv", (kind,), None)
     text = b"".join([made.header(), *made.lines(list(rows))]).decode()
     records = list(csv.reader(io.StringIO(text, newline="")))
@@ -198,7 +198,7 @@ def check_csv(rows: list[Any], kind: str) -> None:
 
 
 def comparable(rows: Sequence[Any]) -> list[bytes]:
-    """Return the rows as JSON, without what the path of the file changes."""
+    """Return the rows as JSON, without what depends on the path of the file."""
     return list(_comparable(rows))
 
 

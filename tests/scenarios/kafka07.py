@@ -1,4 +1,4 @@
-"""Kafka 0.7 byte by byte, as its clients and brokers write it: requests, responses, message sets."""
+"""Kafka 0.7 byte by byte, as written by its clients and brokers: requests, responses, message sets."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ GZIP, SNAPPY = 1, 2
 
 
 def sized(data: bytes) -> bytes:
-    """Data behind its length."""
+    """Data after its length."""
     return struct.pack(">i", len(data)) + data
 
 
 def short_string(text: str | None) -> bytes:
-    """An int16 length and the text; -1 for none."""
+    """A text after its length as int16; -1 for none."""
     if text is None:
         return struct.pack(">h", -1)
     return struct.pack(">h", len(text.encode())) + text.encode()
@@ -33,29 +33,29 @@ def short_string(text: str | None) -> bytes:
 
 
 def message(payload: bytes, *, magic: int = 1, attributes: int = 0, crc: int | None = None) -> bytes:
-    """An entry of a message set; `crc` None: the right one."""
+    """An entry of a message set; with `crc` None, the correct one."""
     head = bytes([magic, attributes]) if magic else bytes([magic])
     return sized(head + struct.pack(">I", zlib.crc32(payload) if crc is None else crc) + payload)
 
 
 def message_set(*payloads: bytes, magic: int = 1) -> bytes:
-    """Entries that are not compressed."""
+    """A message set of uncompressed entries."""
     return b"".join(message(payload, magic=magic) for payload in payloads)
 
 
 def xerial(data: bytes) -> bytes:
-    """As snappy-java's SnappyOutputStream."""
+    """Data compressed as by snappy-java's SnappyOutputStream."""
     blocks = [data[at : at + XERIAL_BLOCK_BYTES] for at in range(0, len(data), XERIAL_BLOCK_BYTES)]
     return XERIAL_HEAD + b"".join(sized(bytes(cramjam.snappy.compress_raw(block))) for block in blocks)
 
 
 def raw_snappy(data: bytes) -> bytes:
-    """As clients in other languages."""
+    """Data compressed as by clients in other languages."""
     return bytes(cramjam.snappy.compress_raw(data))
 
 
 def compressed(codec: int, inner: bytes, *, framed: bool = True) -> bytes:
-    """One entry that holds a message set."""
+    """One entry that contains a message set."""
     packed = gzip.compress(inner, mtime=0) if codec == GZIP else xerial(inner) if framed else raw_snappy(inner)
     return message(packed, attributes=codec)
 
@@ -107,21 +107,21 @@ def offsets(topic: str, partition: int, time: int, count: int) -> bytes:
 
 
 def fetch_response(messages: bytes = b"", error: int = 0) -> bytes:
-    """What FETCH is answered with."""
+    """The response to FETCH."""
     return sized(struct.pack(">h", error) + messages)
 
 
 def multifetch_response(*parts: bytes) -> bytes:
-    """What MULTIFETCH is answered with: `parts` are FETCH responses."""
+    """The response to MULTIFETCH: `parts` are FETCH responses."""
     return sized(struct.pack(">h", 0) + b"".join(parts))
 
 
 def offsets_response(found: Sequence[int]) -> bytes:
-    """What OFFSETS is answered with."""
+    """The response to OFFSETS."""
     return sized(struct.pack(">hi", 0, len(found)) + struct.pack(f">{len(found)}q", *found))
 
 
-# ---- what came later
+# ---- later versions
 
 
 def later_request(key: int, version: int, correlation: int, client: str, body: bytes = b"") -> bytes:
@@ -135,6 +135,6 @@ def later_response(correlation: int, body: bytes) -> bytes:
 
 
 def later_message(payload: bytes, offset: int, magic: int = 0) -> bytes:
-    """An entry of a message set of Kafka 0.8 (magic 0) or 0.10 (magic 1): the CRC32 covers all behind it."""
+    """An entry of a message set of Kafka 0.8 (magic 0) or 0.10 (magic 1): the CRC32 covers everything after it."""
     rest = bytes([magic, 0]) + (struct.pack(">q", 1_700_000_000_000) if magic else b"") + struct.pack(">i", -1) + sized(payload)
     return struct.pack(">q", offset) + sized(struct.pack(">I", zlib.crc32(rest)) + rest)

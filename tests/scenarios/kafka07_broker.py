@@ -1,4 +1,4 @@
-"""A small broker of Kafka 0.7 on a socket: logs in memory, no disk, no ZooKeeper. Knows nothing of the package."""
+"""A small broker of Kafka 0.7 on a socket: logs in memory, no disk, no ZooKeeper. It knows nothing of the package."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ LATEST, EARLIEST = -1, -2
 
 
 class _Body:
-    """Reads a request from left to right."""
+    """A reader of a request from left to right."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
     def integer(self, size: int) -> int:
-        """A signed integer of so many bytes."""
+        """Take a signed integer of `size` bytes."""
         return int.from_bytes(self.bytes(size), "big", signed=True)
 
     def bytes(self, size: int) -> bytes:
-        """So many bytes."""
+        """Take `size` bytes."""
         self._at += size
         return self._data[self._at - size : self._at]
 
     def place(self) -> tuple[str, int]:
-        """Topic and partition."""
+        """Take topic and partition."""
         return self.bytes(self.integer(2)).decode(), self.integer(4)
 
 
 class Broker:
-    """Serves one listening socket until it is closed."""
+    """A broker that serves one listening socket until it is closed."""
 
     def __init__(self, listening: socket) -> None:
         self.logs: dict[tuple[str, int], bytearray] = defaultdict(bytearray)
         self.drop_next = False
-        """Close the connection instead of answering the next request, as a broker that goes down."""
+        """Close the connection instead of answering the next request, like a broker that goes down."""
         self._listening = listening
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -64,7 +64,7 @@ class Broker:
                 try:
                     answer = self._answer(_Body(request))
                 except ValueError:
-                    return  # a failed PRODUCE cannot be reported in any other way
+                    return  # there is no other way to report a failed PRODUCE
                 if answer is not None:
                     connection.sendall(answer)
 
@@ -104,7 +104,7 @@ class Broker:
 
 
 def receive(connection: socket) -> bytes:
-    """One frame without its length; nothing when the other side has closed."""
+    """Return one frame without its length; nothing if the other side has closed."""
     head = _exactly(connection, 4)
     return _exactly(connection, int.from_bytes(head, "big")) if head else b""
 

@@ -1,4 +1,4 @@
-"""Paths through a proxy, or a balancer of TCP, of which both legs are captured."""
+"""Paths through a proxy, or a TCP load balancer, with both legs captured."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ HOSTS: dict[str, tuple[Endpoint, Endpoint, Endpoint, Endpoint]] = {
     "one host": (("127.0.0.1", 40000), ("127.0.0.1", 6650), ("127.0.0.1", 50000), ("127.0.0.1", 6651)),
     "translated": (("10.0.0.1", 40000), ("10.0.0.2", 6650), ("192.0.2.7", 50000), ("10.9.0.3", 6650)),
 }
-"""Client, proxy, proxy towards the broker, broker."""
+"""Addresses: client, proxy, proxy towards the broker, broker."""
 
 
 class Path:
-    """A client's connection to a proxy, `outer`, and the proxy's to the broker, `inner`: what one side says comes on both, in turn."""
+    """A client's connection to a proxy, `outer`, and the proxy's to the broker, `inner`: each frame appears on one, then on the other."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Path:
         port: int = 0,
         midstream: bool = False,
     ) -> None:
-        """Connect, or begin in the middle. `proxy`: "pulsar" has a CONNECT of its own, "balancer" not; `port` is added to the clients'."""
+        """Connect, or begin midstream. `proxy`: "pulsar" sends its own CONNECT, "balancer" does not; `port` is added to client ports."""
         client, ahead, behind, broker = HOSTS[hosts]
         more: dict[str, Any] = {"acknowledge": False, "step_ns": 1_000, "start_ns": START_NS + start}
         self.outer = Conversation((client[0], client[1] + port), ahead, **more)
@@ -49,21 +49,21 @@ class Path:
         self._meet()
 
     def client(self, *frames: bytes) -> Path:
-        """The client says it, and then the proxy."""
+        """Send frames from the client, then from the proxy."""
         return self._say(self.outer, self.inner, "client", frames)
 
     def server(self, *frames: bytes) -> Path:
-        """The broker says it, and then the proxy."""
+        """Send frames from the broker, then from the proxy."""
         return self._say(self.inner, self.outer, "server", frames)
 
     def wait(self, nanoseconds: int) -> Path:
-        """Time passes."""
+        """Let time pass."""
         self.outer.wait(nanoseconds)
         self._meet()
         return self
 
     def close(self) -> Path:
-        """The client closes, and then the proxy."""
+        """Close from the client, then from the proxy."""
         self.outer.close()
         self._meet()
         self.inner.close()
@@ -77,11 +77,11 @@ class Path:
         return self
 
     def _meet(self) -> None:
-        """Go on on both legs when the later one has come so far."""
+        """Advance both legs to the time of the later one, plus the delay."""
         self.outer.time_ns = self.inner.time_ns = max(self.outer.time_ns, self.inner.time_ns) + self._delay
 
     def produce(self, count: int, *, name: str = "p", opens: bool = True, ledger: int = 7) -> Path:
-        """A producer with so many messages."""
+        """Send `count` messages of a producer."""
         if opens:
             self.client(producer(name=name)).server(created(name=name))
         for number in range(count):
@@ -89,7 +89,7 @@ class Path:
         return self
 
     def consume(self, count: int, *, name: str = "c", opens: bool = True, first: int = 0, **subscription: Any) -> Path:
-        """A consumer that gets so many messages, and acknowledges each."""
+        """Deliver `count` messages to a consumer that acknowledges each."""
         if opens:
             self.client(subscribe(1, name, 2, "Shared", **subscription)).server(success(2)).client(flow(1000))
         for number in range(first, first + count):

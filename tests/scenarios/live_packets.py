@@ -1,4 +1,4 @@
-"""Packets as a live source hands them on, numbered in their payloads."""
+"""Packets from a live source, numbered in their payloads."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ RING_BYTES = 8 << 20
 
 
 def may_capture() -> bool:
-    """Return True when this process may open a packet socket."""
+    """Return True if this process may open a packet socket."""
     try:
         PacketRing(find_interface("lo"), tcp_program({1}), RING_BYTES).close()
     except OSError:
@@ -39,7 +39,7 @@ def free_port() -> int:
 
 
 Said = list[tuple[bool, bytes]]
-"""What a connection's sides say, in turn: whether it is the client, and the bytes."""
+"""Writes of both sides of a connection, in order: whether it is the client, and the bytes."""
 
 
 def said_in(capture: Path, port: int = 6650) -> list[Said]:

@@ -1,4 +1,4 @@
-"""Fields of commands with values of any type, and characters that act on a terminal."""
+"""Fields of commands with values of any type, and characters that affect a terminal."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ odd_values = st.recursive(
 )
 
 DISPLAYED = ["\x7f", "\x80", "\x9b", "\x9f", "\u202a", "\u202e", "\u2066", "\u2069"]
-"""Characters that JSON need not escape, and that a terminal obeys."""
+"""Characters that JSON need not escape, but that affect a terminal."""

@@ -8,6 +8,6 @@ from pulsarscope.protocols import make_dissectors
 
 
 class Options(options.Options, frozen=True):
-    """The engine's, by default with all dissectors."""
+    """Options of the engine, with all dissectors by default."""
 
     dissectors: MakeDissectors = make_dissectors

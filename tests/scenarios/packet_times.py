@@ -1,4 +1,4 @@
-"""Independent reader of the packet times of a capture file, for comparison with the package."""
+"""An independent reader of the packet times of a capture file, for comparison with the package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import zstandard
 
 SECOND = 1_000_000_000
 PCAP_UNITS = {0xA1B2C3D4: 1_000, 0xA1B23C4D: 1}
-"""Nanoseconds that the fraction of a record's time counts, by magic number."""
+"""Nanoseconds per unit of the fraction of a record's time, by magic number."""
 INTERFACE_BLOCK, PACKET_BLOCK = 1, 6
 RESOLUTION_OPTION = 9
 

@@ -1,4 +1,4 @@
-"""Ethernet, IPv4, IPv6 and TCP headers. The TCP checksum is left at 0, as on hosts that leave it to the network card."""
+"""Ethernet, IPv4, IPv6 and TCP headers. The TCP checksum stays 0, as on hosts that leave it to the network card."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ETHERTYPE_IPV6 = 0x86DD
 
 @cache
 def _address(text: str) -> bytes:
-    """The bytes of an address: those of a conversation are in each of its packets."""
+    """The bytes of an address; cached, as those of a conversation are in each of its packets."""
     return ip_address(text).packed
 
 

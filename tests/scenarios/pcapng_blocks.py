@@ -1,4 +1,4 @@
-"""Blocks of a PCAPNG file, read independently of the package."""
+"""Blocks of a pcapng file, read independently of the package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Block(NamedTuple):
     body: bytes
 
     def options(self, start: int) -> list[tuple[int, bytes]]:
-        """Codes and values; there must be an end."""
+        """Codes and values of options, which must have an end."""
         parsed: list[tuple[int, bytes]] = []
         while True:
             code, length = struct.unpack_from("<HH", self.body, start)
@@ -34,7 +34,7 @@ def blocks(data: bytes) -> list[Block]:
 
 
 def comments(data: bytes) -> list[str]:
-    """Those of the packets, "" where there is none."""
+    """Comments of the packets, "" for none."""
     parsed = []
     for block in blocks(data):
         if block.kind == 6:

@@ -1,4 +1,4 @@
-"""Producers that publish for long, with what rules look for here and there."""
+"""Producers that publish for a long time, with occasional causes of findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ODD_METADATA: tuple[dict[str, Any], ...] = (
     {"publish_time": PUBLISH_TIME_MS + 60_000},
     {"producer_name": "another"},
 )
-"""Metadata of SENDs that not all rules pass over."""
+"""Metadata of SENDs that some rules must look at."""
 
 DROPPED = (1 << 64) - 1
 """Ledger and entry of a message that the broker drops."""
@@ -28,7 +28,7 @@ WAITS = (0, 0, 0, MILLISECOND, 40 * MILLISECOND, 400 * MILLISECOND, 3 * SECOND)
 
 
 class Publishers:
-    """A conversation of three producers, two of them of one topic; `odd_share` is the share of what is out of the ordinary."""
+    """A conversation of three producers, two of them of one topic; `odd_share` is the share of unusual events."""
 
     def __init__(self, random: Random, *, odd_share: float) -> None:
         self._random, self._odd_share = random, odd_share
@@ -43,7 +43,7 @@ class Publishers:
                 self._open(number)
 
     def publish(self, bursts: int) -> Conversation:
-        """Let them publish in bursts, and close."""
+        """Publish in bursts, and close."""
         for _ in range(bursts):
             self.conversation.client(*(self._send() for _ in range(self._random.randint(1, 12))))
             self.conversation.wait(self._random.choice(WAITS))

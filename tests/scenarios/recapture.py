@@ -1,4 +1,4 @@
-"""Captures read back and written in other segments, another order, or with copies. Shares nothing with the package's own reader."""
+"""Captures read back and written with other segments, in another order, or with copies. Shares nothing with the package's own reader."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _pcapng(data: bytes) -> list[Packet]:
 
 
 class Segment(NamedTuple):
-    """An Ethernet, IPv4, TCP packet, taken apart."""
+    """An Ethernet, IPv4 and TCP packet, taken apart."""
 
     time_ns: int
     source: str
@@ -78,7 +78,7 @@ class Segment(NamedTuple):
     payload: bytes
 
     def packet(self) -> Packet:
-        """Put together again."""
+        """The packet of this segment."""
         segment = tcp_segment(
             self.source_port,
             self.destination_port,
@@ -142,7 +142,7 @@ def resegmented(segments: Iterable[Segment], random: Random) -> list[Segment]:
 
 
 def shuffled(segments: Iterable[Segment], random: Random, window: int = 6) -> list[Segment]:
-    """The same segments a few places and HOLE_NANOSECONDS_MAX away; what opens or closes a connection stays, times go on rising."""
+    """The same segments, moved by a few places and at most HOLE_NANOSECONDS_MAX; SYN, FIN and RST stay, times keep rising."""
     out: list[Segment] = []
     held: list[Segment] = []
     for segment in segments:
@@ -161,7 +161,7 @@ def shuffled(segments: Iterable[Segment], random: Random, window: int = 6) -> li
 
 
 def doubled(segments: Iterable[Segment], random: Random, share: float = 0.3) -> list[Segment]:
-    """Some segments a second time, up to five places later."""
+    """The segments, some of them repeated up to five places later."""
     out: list[Segment] = []
     later: list[tuple[int, Segment]] = []
     for index, segment in enumerate(segments):
@@ -174,13 +174,13 @@ def doubled(segments: Iterable[Segment], random: Random, share: float = 0.3) -> 
 
 
 def retimed(segments: list[Segment]) -> list[Segment]:
-    """The same times in rising order."""
+    """The segments with the same times, in rising order."""
     times = sorted(segment.time_ns for segment in segments)
     return [segment._replace(time_ns=time_ns) for segment, time_ns in zip(segments, times, strict=True)]
 
 
 def bridged(packets: Iterable[Packet], lost: int | None = None) -> list[tuple[str, Packet]]:
-    """What a capture of both sides of a bridge has of these packets; of one the copy at "br0" is lost."""
+    """The packets as captured on both sides of a bridge; the copy of packet `lost` at "br0" is missing."""
     sides = (("veth0", 0), ("br0", 1_000))
     return [
         (side, packet._replace(time_ns=packet.time_ns + later))

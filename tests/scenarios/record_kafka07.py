@@ -1,4 +1,5 @@
-"""Records captures/kafka07.pcap and captures/mixed-pulsar-kafka.pcap with their truth: real sockets on loopback, sniffed with AF_PACKET.
+"""Records captures/kafka07.pcap and captures/mixed-pulsar-kafka.pcap with their truth, from real sockets on loopback, sniffed with
+AF_PACKET.
 
 sudo python -m tests.scenarios.record_kafka07 captures
 """
@@ -23,24 +24,24 @@ from tests.scenarios.kafka07 import GZIP, SNAPPY, message, message_set
 from tests.scenarios.kafka07_broker import Broker, receive
 
 ADDRESS = "127.7.0.1"
-"""A loopback address that nobody else here uses."""
+"""A loopback address that nothing else here uses."""
 
 KAFKA, LATER_KAFKA, PULSAR = (ADDRESS, 9092), ("127.7.0.2", 9092), (ADDRESS, 6650)
 OUTGOING = 4
-"""PACKET_OUTGOING of linux/if_packet.h: on loopback every packet is seen twice."""
+"""PACKET_OUTGOING of linux/if_packet.h: on loopback, every packet is seen twice."""
 
 TIMESTAMPS = 35
 """SO_TIMESTAMPNS of Linux: seconds and nanoseconds at which the kernel saw a packet."""
 
 IPV4 = 0x0800
 ADDRESS_AT = 14 + 12
-"""Source and destination address in an Ethernet frame with IPv4."""
+"""Position of source and destination address in an Ethernet frame with IPv4."""
 
 PAUSE_SECONDS = 0.002
 
 
 class Sniffer:
-    """What passes loopback to and from our addresses."""
+    """A capture of loopback traffic from and to our addresses."""
 
     def __init__(self) -> None:
         self.packets: list[Packet] = []
@@ -62,41 +63,41 @@ class Sniffer:
                 self.packets.append(Packet(seconds * 1_000_000_000 + nanoseconds, data))
 
     def write(self, path: Path) -> None:
-        """The capture so far."""
+        """Write the capture so far, and begin a new one."""
         time.sleep(0.1)
         path.write_bytes(pcap(self.packets))
         self.packets = []
 
 
 class Truth:
-    """What the clients themselves say."""
+    """The clients' own account of their messages."""
 
     def __init__(self, scenario: str) -> None:
         self._said: dict[str, Any] = {"scenario": scenario, "produced": [], "consumed": [], "events": []}
 
     def message(self, direction: str, topic: str, partition: int, payload: bytes, **more: Any) -> None:
-        """A message; `more`: codec, magic, offset of its entry."""
+        """Note a message; `more`: codec, magic, offset of its entry."""
         row = {"topic": topic, "partition": partition, "size": len(payload), "sha256": hashlib.sha256(payload).hexdigest(), **more}
         self._said[direction].append(row)
 
     def event(self, text: str) -> None:
-        """What the client did or saw beside messages."""
+        """Note what the client did or saw apart from messages."""
         self._said["events"].append(text)
 
     def write(self, path: Path) -> None:
-        """As JSON."""
+        """Write the account as JSON."""
         path.write_text(json.dumps(self._said, indent=1) + "\n")
 
 
 class Client:
-    """A client of Kafka 0.7 that waits for each answer."""
+    """A client of Kafka 0.7 that waits for each response."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
         self.connection = create_connection(KAFKA)
 
     def produce(self, topic: str, partition: int, payloads: list[bytes], codec: str = "NONE", magic: int = 1) -> bytes:
-        """The message set, noted as produced."""
+        """Return a message set, noted as produced."""
         for payload in payloads:
             self._truth.message("produced", topic, partition, payload, codec=codec, magic=magic)
         plain = message_set(*payloads, magic=magic)
@@ -105,17 +106,17 @@ class Client:
         return kafka07.compressed(GZIP if codec == "GZIP" else SNAPPY, plain, framed=codec != "SNAPPY raw")
 
     def send(self, request: bytes) -> None:
-        """A request that nobody answers."""
+        """Send a request without a response."""
         self.connection.sendall(request)
         time.sleep(PAUSE_SECONDS)
 
     def ask(self, request: bytes) -> bytes:
-        """A request, its answer."""
+        """Send a request, and return its response."""
         self.connection.sendall(request)
         return receive(self.connection)
 
     def consume(self, topic: str, partition: int, offset: int, messages: bytes) -> int:
-        """Note the whole messages of a set as consumed; returns the offset behind them."""
+        """Note the whole messages of a set as consumed; return the offset after them."""
         at = 0
         while len(messages) - at >= 4:
             (size,) = struct.unpack_from(">i", messages, at)
@@ -127,13 +128,13 @@ class Client:
         return offset + at
 
     def close(self) -> None:
-        """Done."""
+        """Close the connection."""
         self.connection.close()
         time.sleep(PAUSE_SECONDS)
 
 
 def _payloads(entry: bytes) -> list[bytes]:
-    """The payloads in one entry, with the standard library and cramjam alone."""
+    """Return the payloads in one entry, with the standard library and cramjam alone."""
     import gzip  # noqa: PLC0415
 
     import cramjam  # noqa: PLC0415
@@ -162,12 +163,12 @@ def _payloads(entry: bytes) -> list[bytes]:
 
 
 def text(number: int) -> bytes:
-    """A payload that tells itself from all others."""
+    """Return a unique payload."""
     return f"order {number:04} of customer {number * 7919 % 1000:03}".encode()
 
 
 def produce_all(truth: Truth) -> None:
-    """Every way to produce."""
+    """Produce in every way."""
     client = Client(truth)
     for number in range(5):
         client.send(kafka07.produce("orders", 0, client.produce("orders", 0, [text(number)])))
@@ -183,7 +184,7 @@ def produce_all(truth: Truth) -> None:
 
 
 def consume_all(truth: Truth) -> None:
-    """Every way to consume, and the refusals."""
+    """Consume in every way, and provoke the refusals."""
     client = Client(truth)
     client.ask(kafka07.offsets("orders", 0, -2, 1))
     client.ask(kafka07.offsets("orders", 0, -1, 10))
@@ -206,7 +207,7 @@ def consume_all(truth: Truth) -> None:
 
 
 def lose_some(truth: Truth, broker: Broker) -> None:
-    """A broker that goes down before it answers, and one that refuses to store."""
+    """Produce to a broker that goes down before it responds, and to one that refuses to store."""
     client = Client(truth)
     end = len(broker.logs["orders", 0])
     broker.drop_next = True
@@ -224,7 +225,7 @@ def lose_some(truth: Truth, broker: Broker) -> None:
 
 
 def speak_pulsar(truth: Truth) -> None:
-    """A few frames of Pulsar, by hand on both sides."""
+    """Exchange a few frames of Pulsar, with both sides written by hand."""
     topic = "persistent://public/default/orders"
     metadata = [message_metadata(producer_name="standalone-0-1", sequence_id=number) for number in range(3)]
     steps = [
@@ -249,7 +250,7 @@ def speak_pulsar(truth: Truth) -> None:
 
 
 def speak_later_kafka() -> None:
-    """ApiVersions, Metadata, Produce and Fetch of Kafka 0.9, which look much like 0.7."""
+    """Exchange ApiVersions, Metadata, Produce and Fetch of Kafka 0.9, which resemble 0.7."""
     set_ = kafka07.later_message(b"of a later version", 3)
     topic = kafka07.short_string("orders")
     one_partition = struct.pack(">ii", 1, 0)
@@ -268,7 +269,7 @@ def speak_later_kafka() -> None:
 
 
 def _converse(address: tuple[str, int], steps: list[tuple[bytes, bytes]]) -> None:
-    """Request and response, one after the other, on a connection of their own."""
+    """Send requests and responses in turn, on a separate connection."""
     with create_server(address, reuse_port=True) as listening:
         client = create_connection(address)
         server, _ = listening.accept()
@@ -284,7 +285,7 @@ def _converse(address: tuple[str, int], steps: list[tuple[bytes, bytes]]) -> Non
 
 
 def record(folder: Path, name: str, scenario: str, play: Callable[[Truth, Broker], None]) -> None:
-    """One capture and its truth."""
+    """Record one capture and its truth."""
     sniffer, truth = Sniffer(), Truth(scenario)
     with create_server(KAFKA, reuse_port=True) as listening:
         play(truth, Broker(listening))
@@ -294,14 +295,14 @@ def record(folder: Path, name: str, scenario: str, play: Callable[[Truth, Broker
 
 
 def play_kafka(truth: Truth, broker: Broker) -> None:
-    """All of Kafka 0.7."""
+    """Play all of Kafka 0.7."""
     produce_all(truth)
     consume_all(truth)
     lose_some(truth, broker)
 
 
 def play_mixed(truth: Truth, broker: Broker) -> None:
-    """Pulsar, Kafka 0.7 and a later Kafka."""
+    """Play Pulsar, Kafka 0.7 and a later Kafka."""
     del broker
     speak_pulsar(truth)
     client = Client(truth)

@@ -1,6 +1,7 @@
-"""Records a client of Kafka 0.7 that someone else wrote: sudo python -m tests.scenarios.record_kafka07_clients OUT.pcap COMMAND…
+"""Records a third-party client of Kafka 0.7: sudo python -m tests.scenarios.record_kafka07_clients OUT.pcap COMMAND…
 
-The command finds a broker at KAFKA_HOST:KAFKA_PORT. captures/README.md says which were recorded, and captures/kafka07-clients how.
+The command finds a broker at KAFKA_HOST:KAFKA_PORT. captures/README.md lists the recorded clients,
+captures/kafka07-clients shows how they were recorded.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.scenarios.record_kafka07 import KAFKA, Sniffer
 
 
 def main(out: Path, command: list[str]) -> int:
-    """Run the command, write what was said, and return its exit code."""
+    """Run the command, write the captured packets, and return its exit code."""
     host, port = KAFKA
     sniffer = Sniffer()
     with create_server(KAFKA, reuse_port=True) as listening:

@@ -1,4 +1,4 @@
-"""Several files of several captures: rings, as tcpdump -C writes them, of captures with other addresses; and files that are no captures."""
+"""Files of several captures: rings, as written by tcpdump -C, of captures with different addresses; and files that are not captures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.scenarios.recapture import Segment, bridged, packets_of, segments_of
 
 
 def moved(name: str, number: int, start_ns: int) -> list[Segment]:
-    """The segments of a capture, beginning at another time, between addresses that have this number in them."""
+    """The segments of a capture, moved to another start time and to addresses that contain this number."""
     segments = segments_of(packets_of(CAPTURES / name))
     shift = start_ns - segments[0].time_ns
     hosts = sorted({segment.source for segment in segments} | {segment.destination for segment in segments})
@@ -24,20 +24,20 @@ def moved(name: str, number: int, start_ns: int) -> list[Segment]:
 
 
 def ring(folder: Path, name: str, segments: Sequence[Segment], cuts: Sequence[float]) -> list[Path]:
-    """The segments in files that end after these shares of them."""
+    """The segments in several files, which end after these shares of the segments."""
     ends = [0, *(int(len(segments) * cut) for cut in sorted(cuts)), len(segments)]
     packets = [segment.packet() for segment in segments]
     return [write_pcap(folder / f"{name}-{index}.pcap", packets[start:end]) for index, (start, end) in enumerate(pairwise(ends))]
 
 
 def damaged(path: Path) -> Path:
-    """The file ends within a packet."""
+    """The file, cut within a packet."""
     path.write_bytes(path.read_bytes()[:-7])
     return path
 
 
 def folder_of_all(folder: Path) -> Path:
-    """Three rings at the same time, one of two interfaces, a damaged file of another, real captures, and files that are none."""
+    """Three rings at the same time, one of two interfaces, a damaged file of another, real captures, and files that are not captures."""
     start = 1_700_000_000_000_000_000
     ring(folder, "a", moved("quickstart.pcapng", 1, start), (0.3, 0.6))
     damaged(ring(folder, "b", moved("errors.pcap", 2, start + 1_000), (0.2, 0.5, 0.8))[1])

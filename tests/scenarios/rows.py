@@ -1,4 +1,4 @@
-"""Rows, a run and a sink made by hand, for the tests of everything that puts rows out."""
+"""Rows, a run and a sink made by hand, for the tests of all outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOPIC = "persistent://public/default/orders"
 
 
 def frame(packet: int = 4, command: str | None = "SEND", **values: Any) -> FrameRow:
-    """A frame of the client on the first connection, unless the arguments say otherwise."""
+    """A frame of the client on the first connection, unless the arguments differ."""
     given: dict[str, Any] = {
         "file": 0,
         "packet": packet,
@@ -153,7 +153,7 @@ def finding(**values: Any) -> FindingRow:
 
 
 class Run:
-    """What outputs ask of a run."""
+    """The part of a run that outputs use."""
 
     def __init__(self, severities: Mapping[str, int] | None = None, endpoints: Mapping[str, tuple[str, str]] | None = None) -> None:
         self.start: int | None = None
@@ -167,7 +167,7 @@ class Run:
 
 
 class Memory(Sink):
-    """A sink that keeps what it gets."""
+    """A sink that keeps its data."""
 
     def __init__(self) -> None:
         super().__init__(None, "memory")
@@ -178,12 +178,12 @@ class Memory(Sink):
 
 
 def options(*kinds: str, **values: Any) -> OutputOptions:
-    """Options for the kinds, frame by default."""
+    """Options for these kinds, by default for frames."""
     return OutputOptions(kinds=kinds or ("frame",), run=values.pop("run", None) or Run(), **values)
 
 
 def put_out(name: str, rows: list[Any], given: OutputOptions) -> bytes:
-    """What an output makes of some rows."""
+    """The output made from some rows."""
     sink = Memory()
     made = output(name)(sink, given)
     made.write(rows)
@@ -192,5 +192,5 @@ def put_out(name: str, rows: list[Any], given: OutputOptions) -> bytes:
 
 
 def text_of(name: str, rows: list[Any], given: OutputOptions) -> str:
-    """The same for text."""
+    """The output made from some rows, as text."""
     return put_out(name, rows, given).decode(given.encoding)

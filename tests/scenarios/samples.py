@@ -1,4 +1,4 @@
-"""Messages of any type, filled by their descriptors, and what upb says they hold: the oracle of the decoder's own reader."""
+"""Messages of any type, filled from their descriptors, and their content according to upb: the oracle of the decoder's own reader."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _STRINGS = ("", "persistent://public/default/t", "é — 漢字 🚀", "x" * 200
 _BYTES = (b"", b"\x00\x01", b"\xff" * 130, b"\x0e\x01", b"abc")
 _DOUBLES = (0.0, 0.1, -2.5, 1e300, float("inf"))
 VARIANTS = 5
-"""How many different values each field can be given."""
+"""Number of different values for each field."""
 
 RECURSION = 3
-"""How deep a message may hold one of its own type."""
+"""Depth to which a message may contain its own type."""
 
 
 def value_of(field: Any, variant: int) -> Any:
-    """A value for a field that holds no message."""
+    """A value for a field that is not a message."""
     number = variant % VARIANTS
     if field.type in _NUMBERS:
         return _NUMBERS[field.type][number]
@@ -55,7 +55,7 @@ def new(descriptor: Descriptor) -> Message:
 
 
 def fill(message: Message, variant: int, *, required_only: bool = False, _within: tuple[str, ...] = ()) -> None:
-    """Set every field (or every required one), nested messages too; `variant` chooses the values, repeated fields get two or three."""
+    """Set every field (or every required one), also in nested messages; `variant` chooses the values, repeated fields get two or three."""
     descriptor = message.DESCRIPTOR
     within = (*_within, descriptor.full_name)
     for field in descriptor.fields:
@@ -106,7 +106,7 @@ def _one(field: FieldDescriptor, value: Any) -> Any:
         return field.enum_type.values_by_number[value].name
     if field.type in (FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_INT64):
         return signed(value)
-    if field.type == FieldDescriptor.TYPE_STRING and isinstance(value, bytes):  # text that is not UTF-8
+    if field.type == FieldDescriptor.TYPE_STRING and isinstance(value, bytes):  # a text that is not UTF-8
         return value.decode(errors="backslashreplace")
     return value
 
@@ -122,7 +122,7 @@ def _unknown(field: Any) -> Any:
 
 
 def as_dict(message: Message) -> dict[str, Any]:
-    """What upb found in a message: the fields present by name, enums as names, ids as int64, unknown fields under "unknown"."""
+    """The content of a message according to upb: present fields by name, enums as names, ids as int64, unknown fields under "unknown"."""
     out: dict[str, Any] = {}
     for field, value in message.ListFields():
         out[field.name] = [_one(field, each) for each in value] if field.is_repeated else _one(field, value)

@@ -1,4 +1,4 @@
-"""One direction of a connection as `tcp` hands it on: pieces with their packets, gaps; cut and grouped at will."""
+"""One direction of a connection as passed on by `tcp`: pieces with their packets, and gaps; cut and grouped in any way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.scenarios.frames import Single, base_command, batch, command_frame, c
 
 STEP_NS = 1000
 LARGE = 3000
-"""Bytes of the larger payloads: a few segments."""
+"""Size of the larger payloads: a few segments."""
 
 
 def frames_of(random: Random, count: int) -> list[bytes]:
@@ -52,17 +52,17 @@ def _frame(random: Random, number: int) -> bytes:
 
 
 def garbage(random: Random) -> bytes:
-    """What stands between frames when something went wrong."""
+    """Bytes between frames, as after a fault."""
     kind = random.randrange(7)
     if kind == 0:
         return random.randbytes(random.randint(1, 60))
     if kind == 1:
         return bytes(random.randint(1, 40))
-    if kind == 2:  # the head of a frame that is not there
+    if kind == 2:  # the head of a frame that does not exist
         return struct.pack(">II", random.randint(8, 500), random.randint(4, 60)) + b"\x08" + bytes([random.choice((2, 6, 9, 18))])
     if kind == 3:
         return damaged(_frame(random, 1)[:300], random)
-    if kind == 4:  # a command that does not decode, its length right
+    if kind == 4:  # a command that does not decode, but has the correct length
         return struct.pack(">II", 9, 5) + b"\x08\x12\x92\x01\x05"
     if kind == 5:
         return struct.pack(">I", random.choice((0, 3, 1 << 31, (1 << 32) - 1, 64 << 20)))
@@ -82,7 +82,7 @@ def cut(data: bytes, random: Random, largest: int = 60) -> list[bytes]:
 
 
 class Stream:
-    """Pieces and gaps in order; `packet` counts on over several streams when it is handed in."""
+    """Pieces and gaps in order; with `packet`, packet numbers continue those of another stream."""
 
     def __init__(self, packet: int = 0) -> None:
         self.atoms: list[tuple[int, Piece | Gap]] = []
@@ -93,7 +93,7 @@ class Stream:
         self.moment = 0
 
     def piece(self, data: bytes, *, packet: int | None = None, moment: int | None = None) -> Stream:
-        """A segment in the next packet, or in the one named; readable at its own packet, or later."""
+        """Add a segment in the next packet, or in the given one; it is readable at its own packet, or later."""
         if packet is None:
             self.packet += 1
             packet = self.packet
@@ -103,13 +103,13 @@ class Stream:
         return self
 
     def pieces(self, parts: Sequence[bytes]) -> Stream:
-        """Segments, each in its packet."""
+        """Add segments, each in a packet."""
         for part in parts:
             self.piece(part)
         return self
 
     def gap(self, size: int, moment: int | None = None) -> Stream:
-        """Bytes that the capture lacks; they are given up at the next packet, or later."""
+        """Add bytes that the capture lacks; they are given up at the next packet, or later."""
         self.moment = max(self.moment, self.packet + 1 if moment is None else moment)
         self.atoms.append((self.length, Gap(self.length, size, self.moment, HOLE)))
         self.length += size
@@ -130,7 +130,7 @@ class Stream:
 
 
 def groups(count: int, random: Random, mean: int = 4) -> list[tuple[int, int]]:
-    """Ways to hand `count` things over: (begin, end) of each block."""
+    """A way to pass `count` items on in blocks: (begin, end) of each block."""
     out = []
     begin = 0
     while begin < count:
@@ -141,7 +141,7 @@ def groups(count: int, random: Random, mean: int = 4) -> list[tuple[int, int]]:
 
 
 class SplitFrame(FrameRow, tag_field="record", tag="frame"):
-    """A frame of a batch, with what stands beside its row."""
+    """A frame of a batch, with the values beside its row."""
 
     moment: int = 0
     stream: int = 0
@@ -162,7 +162,7 @@ def frames_in(batch: FrameBatch) -> list[SplitFrame]:
 
 
 def split(splitter: StreamSplitter, stream: Stream, blocks: Sequence[tuple[int, int]] | None = None) -> list[SplitFrame]:
-    """Hand a stream to a splitter, in blocks or at once, and finish it."""
+    """Feed a stream to a splitter, in blocks or at once, and finish it."""
     out = FrameBatch()
     for begin, end in blocks if blocks is not None else [(0, len(stream.atoms))]:
         for item in stream.items(begin, end):

@@ -1,4 +1,4 @@
-"""The TCP payload of captures as dpkt and a few lines of arithmetic see it. Shares nothing with the package's own reader."""
+"""The TCP payload of captures according to dpkt and a few lines of arithmetic. Shares nothing with the package's own reader."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LINKS: dict[int, Any] = {0: dpkt.loopback.Loopback, 1: dpkt.ethernet.Ethernet, 
 
 
 def tcp_segments(capture: Capture) -> Iterator[tuple[int, tuple[bytes, bytes, int, int], Any]]:
-    """Give position, flow and segment of each TCP packet, inside VXLAN, too; of fragments when the last one has come."""
+    """Yield position, flow and segment of each TCP packet, also inside VXLAN; of a fragmented packet at its last fragment."""
     fragments: dict[Any, dict[int, Any]] = defaultdict(dict)
     for position, (_, data) in enumerate(capture.packets):
         packet = _LINKS.get(capture.link_type, dpkt.ip.IP)(data)
@@ -67,7 +67,7 @@ def tcp_segments(capture: Capture) -> Iterator[tuple[int, tuple[bytes, bytes, in
 
 
 def _whole(fragment: Any, others: dict[int, Any]) -> Any:
-    """Return the IP packet that a fragment completes, None when others are to come."""
+    """Return the IP packet that a fragment completes, None if other fragments are missing."""
     others.setdefault(fragment.offset * 8, fragment)
     data = b""
     while (piece := others.get(len(data))) is not None:
@@ -81,7 +81,7 @@ def _whole(fragment: Any, others: dict[int, Any]) -> Any:
 
 
 def unique_bytes(segments: Iterable[tuple[int, tuple[bytes, bytes, int, int], Any]]) -> int:
-    """Return how many different bytes of payload there are: each flow and sequence number once."""
+    """Return the number of different bytes of payload: each flow and sequence number counts once."""
     ranges: dict[Any, set[tuple[int, int]]] = defaultdict(set)
     for _, flow, tcp in segments:
         start = tcp.seq + bool(tcp.flags & SYN)

@@ -1,4 +1,4 @@
-"""Protobuf fields and frames byte by byte, to write what no honest encoder writes."""
+"""Protobuf fields and frames byte by byte, for what no sound encoder writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)
 
 
 def field(number: int, value: int | bytes) -> bytes:
-    """A field: a number as varint, bytes behind their length."""
+    """A field: a number as varint, bytes after their length."""
     return tagged(number, VARINT) + varint(value) if isinstance(value, int) else delimited(number, value)
 
 
@@ -21,7 +21,7 @@ def raw_command(number: int, body: bytes | None, *, body_field: int | None = Non
 
 
 def raw_frame(command: bytes, rest: bytes = b"", *, total: int | None = None, command_size: int | None = None) -> bytes:
-    """A frame of these bytes, whose two sizes may lie."""
+    """A frame of these bytes; its two sizes may be wrong."""
     command_bytes = len(command) if command_size is None else command_size
     total_bytes = len(command) + len(rest) + 4 if total is None else total
     return struct.pack(">II", total_bytes & 0xFFFF_FFFF, command_bytes & 0xFFFF_FFFF) + command + rest

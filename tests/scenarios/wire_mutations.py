@@ -1,4 +1,4 @@
-"""Mutations that know the structure of what they change: protobuf fields, Pulsar frames, values of JSON."""
+"""Mutations that know the structure of the data: protobuf fields, Pulsar frames, values of JSON."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.scenarios.frames import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC, sized
 from tests.scenarios.samples import delimited, tagged, varint
 
 NUMBERS = (0, 1, 2, 127, 128, 255, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
-"""Numbers at which something ends."""
+"""Numbers at limits."""
 
 TEXTS = (b"", b"\x00", b"\x1b[2J", "\u202eabc\u0085".encode(), b"\xff\xfe", b"=1+1", b'"},{', b"a" * 300, b"persistent://t/n/\xc0\x80")
-"""Texts that some reader takes for something else."""
+"""Texts that some reader mistakes for something else."""
 
 NESTING_MAX = 6
 
@@ -29,11 +29,11 @@ class Field(NamedTuple):
     number: int
     wire_type: int
     value: bytes
-    """Of length-delimited fields without the length."""
+    """Without the length, if length-delimited."""
 
 
 class PayloadFrame(NamedTuple):
-    """The parts of a frame; of a simple command only the first."""
+    """The parts of a frame; a simple command has only the first."""
 
     command: bytes
     broker_entry: bytes | None = None
@@ -43,7 +43,7 @@ class PayloadFrame(NamedTuple):
 
 
 def damaged(random: Random, data: bytes, times: int | None = None) -> bytes:
-    """Return the data with bytes changed, lost, repeated and put in."""
+    """Return the data with bytes changed, lost, repeated and inserted."""
     changed = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 4, 8)) if times is None else times):
         start = random.randint(0, len(changed))
@@ -66,7 +66,7 @@ def damaged(random: Random, data: bytes, times: int | None = None) -> bytes:
 
 
 def fields(message: bytes) -> list[Field] | None:
-    """Return the fields of a serialized message, or None when it is none."""
+    """Return the fields of a serialized message, or None if it is not one."""
     found: list[Field] = []
     reader = iter(message)
     try:
@@ -88,7 +88,7 @@ def fields(message: bytes) -> list[Field] | None:
 
 
 def serialized(message: list[Field]) -> bytes:
-    """Return the fields as they go over the wire."""
+    """Return the fields in wire format."""
     parts = []
     for field in message:
         if field.wire_type == 2:
@@ -129,7 +129,7 @@ def mutated_message(random: Random, message: bytes, nesting: int = 0) -> bytes:
 
 
 def split_frame(frame: bytes) -> PayloadFrame | None:
-    """Return the parts of a frame of Pulsar, or None when it is none."""
+    """Return the parts of a frame of Pulsar, or None if it is not one."""
     size = int.from_bytes(frame[4:8], "big")
     if len(frame) < 8 or 8 + size > len(frame):
         return None
@@ -147,7 +147,7 @@ def split_frame(frame: bytes) -> PayloadFrame | None:
 
 
 def joined_frame(parts: PayloadFrame, *, checksum: bool = True) -> bytes:
-    """Return a frame of these parts, with right lengths; `checksum` makes the checksum right, too."""
+    """Return a frame of these parts, with correct lengths; with `checksum`, also with a correct checksum."""
     frame = [sized(parts.command)]
     if parts.broker_entry is not None:
         frame += BROKER_ENTRY_MAGIC, sized(parts.broker_entry)
@@ -158,7 +158,7 @@ def joined_frame(parts: PayloadFrame, *, checksum: bool = True) -> bytes:
 
 
 def mutated_json(random: Random, text: bytes) -> bytes:
-    """Return JSON with a value changed, or the text damaged when it is no JSON."""
+    """Return JSON with a value changed, or the text damaged if it is not JSON."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -170,7 +170,7 @@ def mutated_json(random: Random, text: bytes) -> bytes:
     change(random.choice((None, 0, -1, 1 << 70, 1.5, "", "record", "\ud800", [], {}, [[[]]], document if len(text) < 500 else "null")))
     try:
         return json.dumps(document).encode("utf-8", "replace")
-    except (ValueError, RecursionError):  # it contains itself now
+    except (ValueError, RecursionError):  # it now contains itself
         return b"[" * 5000
 
 

@@ -1,6 +1,6 @@
 """Encapsulation in tunnels and fragmentation, byte by byte from the RFCs.
 
-A wrapper takes the bytes of a packet, an Ethernet frame or an IP packet as its name says, and gives those of an IP packet or a frame.
+A wrapper takes the bytes of an Ethernet frame or an IP packet, depending on its name, and returns those of an IP packet or a frame.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def fragments4(packet: bytes, sizes: list[int], *, identification: int = 7) -> l
 
 
 def fragments6(packet: bytes, sizes: list[int], *, identification: int = 7) -> list[bytes]:
-    """Split an IPv6 packet behind its header, like `fragments4`."""
+    """Split an IPv6 packet after its header, like `fragments4`."""
     fragments: list[bytes] = []
     body, start = packet[40:], 0
     while start < len(body):

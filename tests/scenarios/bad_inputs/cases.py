@@ -1,4 +1,4 @@
-"""What the tests of the catalogue share: a healthy conversation, a run over bytes, and which rows have a test."""
+"""What the tests of the catalogue share: a healthy conversation, a run over bytes, and a list of the rows that have a test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def row(*numbers: int) -> Callable[[Test], Test]:
-    """Marks a test as one of these rows of the catalogue."""
+    """Mark a test as one of these rows of the catalogue."""
     TESTED.update(numbers)
 
     def same(test: Test) -> Test:
@@ -51,7 +51,7 @@ class Seen:
         self.findings: list[FindingRow] = []
         self.exit = 0
         self.refusal = ""
-        """Why no input could be read."""
+        """Reason why no input could be read."""
 
     @property
     def codes(self) -> set[str]:
@@ -60,16 +60,16 @@ class Seen:
 
     @property
     def commands(self) -> list[str]:
-        """Names of the whole frames, in order; "?" where the command did not decode."""
+        """Names of the whole frames, in order; "?" if the command did not decode."""
         return [frame.command or "?" for frame in self.frames if frame.status in ("ok", "malformed")]
 
     def texts(self, code: str) -> list[str]:
-        """What the findings of this code say."""
+        """Return the texts of the findings with this code."""
         return [finding.text or "" for finding in self.findings if finding.code == code]
 
 
 def look(*paths: Path | str, key_logs: Sequence[Path] = ()) -> Seen:
-    """Decode these files in this process, all kinds of rows, with these TLS key logs; checks what holds for any input."""
+    """Decode these files in this process, with all kinds of rows and these TLS key logs; check what holds for any input."""
     seen = Seen()
     try:
         options = Options(records=ALL_RECORDS, payload="text", key_logs=read_key_logs([str(log) for log in key_logs]))
@@ -100,7 +100,7 @@ def look(*paths: Path | str, key_logs: Sequence[Path] = ()) -> Seen:
 
 
 def assert_every_byte_is_accounted_for(seen: Seen) -> None:
-    """Framed, skipped, missing and unfinished bytes add up to each stream."""
+    """Require that framed, skipped, missing and unfinished bytes add up to each stream."""
     framed: defaultdict[tuple[str | None, str | None], int] = defaultdict(int)
     for frame in seen.frames:
         if frame.status in ("ok", "malformed"):
@@ -112,10 +112,10 @@ def assert_every_byte_is_accounted_for(seen: Seen) -> None:
 
 
 def assert_promised(number: int, seen: Seen, codes: set[str] | None = None) -> None:
-    """The catalogue says so: its row has each of the codes found, and the exit code.
+    """Require that the row of the catalogue has each of the codes found, and the exit code.
 
     Args:
-        codes: if given, exactly these were found.
+        codes: if given, exactly these must be found.
     """
     promise = PROMISES[number]
     if codes is not None:
@@ -129,7 +129,7 @@ def chance(seed: int | str) -> Random:
     return Random(seed)  # noqa: S311 - for tests
 
 
-# ---- a conversation in which nothing is wrong
+# ---- a healthy conversation
 
 TOPIC = "persistent://public/default/orders"
 CONNECT = command_frame("CONNECT", client_version="Pulsar-Test-1", protocol_version=21)
@@ -151,7 +151,7 @@ def opened(**values: Any) -> Conversation:
 
 
 def exchange(conversation: Conversation, first: int, count: int = 1) -> Conversation:
-    """`count` messages sent and received by the broker."""
+    """`count` messages that are sent, and received by the broker."""
     for number in range(first, first + count):
         conversation.client(send(number)).server(receipt(1, number, entry=number))
     return conversation
@@ -163,7 +163,7 @@ def sent(count: int) -> list[str]:
 
 
 def healthy(**values: Any) -> list[Packet]:
-    """The packets of a whole connection with three messages: no finding."""
+    """The packets of a whole connection with three messages, without findings."""
     return exchange(opened(**values), 0, 3).close().packets
 
 
@@ -177,7 +177,7 @@ def between(*odd: bytes, **values: Any) -> list[Packet]:
 
 
 def capture(tmp_path: Path, packets: list[Packet] | bytes, name: str = "capture.pcap", **values: Any) -> Path:
-    """A capture file of these packets, or of these very bytes."""
+    """A capture file of these packets or bytes."""
     path = tmp_path / name
     path.write_bytes(packets if isinstance(packets, bytes) else pcap(packets, **values))
     return path

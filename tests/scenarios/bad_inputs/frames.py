@@ -1,4 +1,4 @@
-"""Odd frames, and the findings expected for each."""
+"""Odd frames, and the expected findings of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MESSAGE_ID = field(1, 3) + field(2, 5)
 
 
 def nested(depth: int) -> bytes:
-    """A MessageIdData with a first_chunk_message_id in it, and so on."""
+    """A MessageIdData with a nested first_chunk_message_id, and so on."""
     body = MESSAGE_ID
     for _ in range(depth):
         body = MESSAGE_ID + field(7, body)
@@ -28,17 +28,17 @@ def nested(depth: int) -> bytes:
 
 
 def groups(depth: int) -> bytes:
-    """An unknown field of groups in groups."""
+    """An unknown field of nested groups."""
     return tagged(1000, GROUP) * depth + tagged(1000, GROUP_END) * depth
 
 
 def ping(extra: bytes) -> bytes:
-    """A PING whose body has more in it."""
+    """A PING with additional content."""
     return raw_frame(raw_command(pb.BaseCommand.PING, extra))
 
 
 def lookup(extra: bytes = b"", topic: bytes = b"t") -> bytes:
-    """A LOOKUP with more fields in it."""
+    """A LOOKUP with additional fields."""
     return raw_frame(raw_command(pb.BaseCommand.LOOKUP, field(1, topic) + field(2, 9) + extra))
 
 
@@ -47,7 +47,7 @@ def ack(body: bytes) -> bytes:
 
 
 def payload_rest(rest: bytes) -> bytes:
-    """A SEND with this behind its command."""
+    """A SEND with these bytes after its command."""
     return raw_frame(SEND_COMMAND, rest)
 
 
@@ -57,7 +57,7 @@ class Case(NamedTuple):
     odd: bytes
     codes: set[str]
     command: str | None
-    """Of the odd frame; None: its bytes are skipped."""
+    """Command of the odd frame; None: its bytes are skipped."""
     status: str = "ok"
 
 

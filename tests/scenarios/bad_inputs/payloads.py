@@ -1,4 +1,4 @@
-"""Odd entries, and the findings and messages expected for each."""
+"""Odd entries, and the expected findings and messages of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def packed(codec: str, payload: bytes, size: int, **metadata: Any) -> bytes:
 
 
 def single(fields: bytes, payload: bytes = b"") -> bytes:
-    """One message of a batch with metadata of these very bytes."""
+    """One message of a batch with exactly these bytes as its metadata."""
     return sized(fields) + payload
 
 
@@ -44,7 +44,7 @@ class Case(NamedTuple):
     odd: bytes
     codes: set[str]
     payloads: list[str | None]
-    """Of the messages of the odd entry."""
+    """Payloads of the messages of the odd entry."""
     status: str = "ok"
 
 
@@ -53,7 +53,7 @@ ZSTD_HUGE = b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", 1 << 40) + b"\x01\x00\x0
 
 
 ZSTD_WINDOW = b"\x28\xb5\x2f\xfd\x00\xa8" + b"\x01\x00\x00"
-"""A zstd frame that wants a window of 2^31 bytes."""
+"""A zstd frame that requires a window of 2^31 bytes."""
 
 
 ZSTD_DICTIONARY = b"\x28\xb5\x2f\xfd\x21\x07\x00\x01\x00\x00"

@@ -1,4 +1,4 @@
-"""Text of a peer with control characters, markup and formulas, wherever a peer has text."""
+"""Text from a peer with control characters, markup and formulas, wherever a peer can send text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BATCH = batch([Single(text.encode(), {"partition_key": text, "properties": [{"ke
 
 
 def hostile_packets() -> list[Packet]:
-    """Text of a peer wherever a peer has text."""
+    """Packets with a text of the peer wherever a peer can send text."""
     conversation = Conversation().handshake()
     conversation.client(command_frame("CONNECT", client_version=HOSTILE[0], protocol_version=1, auth_method_name=HOSTILE[1]))
     conversation.server(CONNECTED)

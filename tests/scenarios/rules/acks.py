@@ -1,4 +1,4 @@
-"""Conversations with acknowledgements, answered, refused, and too late."""
+"""Conversations with acknowledgements that are answered, refused, or too late."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def unanswered() -> list[Conversation]:
 
 
 def answered() -> list[Conversation]:
-    """Two ACKs: one with its response, one that asks for none."""
+    """Two ACKs: one with its response, one that requests none."""
     talk = subscribed(connected()).client(flow(10)).server(delivery(1), delivery(2)).client(ack(1, request_id=50), ack(2))
     return [talk.server(ack_response(50)).wait(5 * SECOND).client(PING).close()]
 

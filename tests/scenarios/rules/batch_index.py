@@ -8,5 +8,5 @@ from tests.scenarios.connections import connected, subscribed
 
 
 def batches(count: int = 2, size: int = 8) -> Conversation:
-    """A consumer with so many batches."""
+    """A consumer with `count` batches."""
     return subscribed(connected()).client(flow(1000)).server(*[delivery(entry, batch=size) for entry in range(count)])

@@ -1,4 +1,4 @@
-"""Connections with a problem, and healthy ones that look alike, for the questions of `test_questions.py`."""
+"""Connections with a problem, and healthy ones that look similar, for the questions of `test_questions.py`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOUR = 3_600 * SECOND
 
 
 def consumer_at_its_own_pace() -> list[Conversation]:
-    """A consumer without permits for two minutes that acknowledges, then grants some and gets all messages at once."""
+    """A consumer that acknowledges without permits for two minutes, then grants some and gets all messages at once."""
     talk = subscribed(connected()).client(flow(20)).server(*[delivery(entry) for entry in range(20)])
     for entry in range(10):
         talk.wait(12 * SECOND).client(ack(entry), PING).server(PONG)
@@ -41,7 +41,7 @@ def consumer_at_its_own_pace() -> list[Conversation]:
 
 
 def refused_without_damage() -> list[Conversation]:
-    """A SEND refused for another reason, an intact message sent again with success, and its delivery."""
+    """A SEND that is refused for another reason, the intact message sent again with success, and its delivery."""
     refusal = send_error("PersistenceError", "full")
     talk = connected().client(producer()).server(created())
     for _ in range(4):
@@ -70,7 +70,7 @@ def subscription_that_is_free_again() -> list[Conversation]:
 
 
 def redirects(times: int) -> list[Conversation]:
-    """Two brokers that redirect the client to each other so often."""
+    """Two brokers that redirect the client to each other `times` times."""
     talks = lookups.brokers()
     for hop in range(times):
         url = (lookups.TO_TWO, lookups.TO_ONE)[hop % 2]
@@ -89,14 +89,14 @@ def acked_and_again() -> list[Conversation]:
 
 
 def the_rest_again() -> list[Conversation]:
-    """A batch of which half is delivered again, and acknowledged then."""
+    """A batch of which half is delivered again, and then acknowledged."""
     talk = batch_index.batches().client(ack(0, ack_set=[0b11110000])).wait(5 * SECOND).client(redeliver(0))
     talk.server(delivery(0, batch=8, again=1, ack_set=[0b11110000])).client(ack(0, ack_set=[0b00001111]), ack(1))
     return [talk.client(close_consumer()).close()]
 
 
 def chunked(delivered: Sequence[int], **more: Any) -> list[Conversation]:
-    """A message of which all chunks are stored, and these are delivered."""
+    """A message of which all chunks are stored, but only these are delivered."""
     sender = connected().client(producer()).server(created())
     for chunk in range(chunks.COUNT):
         sender.client(send(is_chunk=True, metadata=chunks.part(chunk, **more))).server(receipt(entry=chunk))
@@ -118,7 +118,7 @@ def orderly_end() -> list[Conversation]:
 
 
 def many_lookups(refused: int) -> list[Conversation]:
-    """Fifty lookups at once, so many of them refused."""
+    """Fifty lookups at once, of which `refused` are refused."""
     talk = connected()
     for request in range(50):
         talk.client(lookup(request))
@@ -139,7 +139,7 @@ def expired() -> list[Conversation]:
 
 
 def schema_that_is_taken() -> list[Conversation]:
-    """A schema other than the one before, which the broker accepts."""
+    """A schema that differs from the previous one, and that the broker accepts."""
     first = connected().client(producer(schema=schemas.record("A", schemas.ID))).server(created())
     second = (
         connected(40001, start=SECOND)
@@ -157,12 +157,12 @@ def slow_receipts(latency: int, times: int) -> list[Conversation]:
 
 
 def no_receipt(pause: int) -> list[Conversation]:
-    """A SEND without a receipt on a connection that goes on for so many ns."""
+    """A SEND without a receipt on a connection that continues for `pause` ns."""
     return [connected().client(producer()).server(created()).client(send()).wait(pause).client(PING).server(PONG).close()]
 
 
 def published_by_a_clock(offset: int, pause: int = SECOND) -> list[Conversation]:
-    """A producer with a clock ahead by an offset, and a delivery after a pause, in ns."""
+    """A producer whose clock is ahead by `offset` ns, and a delivery after `pause` ns."""
     sender = connected().client(producer()).server(created())
     publish_time = (sender.time_ns + offset) // MILLISECOND
     sender.client(send(metadata={"publish_time": publish_time})).server(receipt()).close()
@@ -171,7 +171,7 @@ def published_by_a_clock(offset: int, pause: int = SECOND) -> list[Conversation]
 
 
 def key_that_moves() -> list[Conversation]:
-    """A key that moves to a second consumer after the first one returned its messages."""
+    """A key that moves to a second consumer after the first has returned its messages."""
     item = key_shared.deliver(key_shared.keyed(1), 1, 1, 2).wait(SECOND).client(redeliver(1, 2, number=1)).wait(20 * SECOND).close()
     two = key_shared.deliver(key_shared.keyed(2, after=4 * SECOND), 2, 1, 2, again=1).client(ack(1, 2, number=2)).close()
     return [item, two]

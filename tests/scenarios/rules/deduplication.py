@@ -27,7 +27,7 @@ def sends(talk: Conversation, *numbers: int) -> Conversation:
 
 
 def dropped_at_once() -> list[Conversation]:
-    """Two messages of a producer that begins below what the broker has stored."""
+    """Two messages of a producer that starts below what the broker has stored."""
     talk = producing(stored=10)
     for number in (5, 6):
         talk.client(send(1, number)).server(dropped(number))
@@ -35,7 +35,7 @@ def dropped_at_once() -> list[Conversation]:
 
 
 def sent_again() -> list[Conversation]:
-    """A producer that sends again after a reconnect what had no receipt."""
+    """A producer that, after a reconnect, sends again what had no receipt."""
     first = sends(producing(), 0, 1).client(send(1, 2), send(1, 3)).reset()
     again = producing(40001, SECOND, stored=3, epoch=1)
     again.client(send(1, 2)).server(dropped(2)).client(send(1, 3)).server(dropped(3))

@@ -20,7 +20,7 @@ def corrupted(entry: int = 0, consumer_id: int = 1) -> bytes:
 
 
 def collecting() -> tuple[Rules, dict[str, Journey]]:
-    """Rules that only collect journeys, and the dictionary of these."""
+    """Rules that only collect journeys, and the dictionary of the collected ones."""
     collected: dict[str, Journey] = {}
 
     def keep(key: str, facts: Sequence[Fact], _report: ReportFinding, _thresholds: Thresholds) -> None:

@@ -21,7 +21,7 @@ def deliver(talk: Conversation, number: int, *entries: int, key: str = "k", **fi
 
 
 def on_two_consumers() -> list[Conversation]:
-    """The second one gets a message of the key while the first holds some."""
+    """Two consumers: the second gets a message of the key while the first holds some."""
     item = deliver(keyed(1), 1, 1, 2, 3).client(ack(1, number=1)).wait(10 * SECOND).client(ack(2, 3, number=1)).close()
     return [item, deliver(keyed(2, after=4 * SECOND), 2, 4).client(ack(4, number=2)).close()]
 

@@ -9,7 +9,7 @@ from tests.scenarios.conversation import SECOND
 
 
 def repeated(times: int, pause: int = 30) -> Conversation:
-    """A consumer that gets one message again and again, as after an ack timeout."""
+    """A consumer that gets one message repeatedly, as after an ack timeout."""
     talk = subscribed(connected()).client(flow(1000)).server(delivery(1), delivery(2))
     for again in range(1, times + 1):
         talk.wait(pause * SECOND).client(redeliver(2)).server(delivery(2, again=again))

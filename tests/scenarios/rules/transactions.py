@@ -13,7 +13,7 @@ ID: dict[str, Any] = {"txnid_most_bits": 3, "txnid_least_bits": 5}
 
 
 def begun() -> Conversation:
-    """A transaction that packets 6 and 7 begin, and to which 8 and 9 add a partition."""
+    """A transaction begun by packets 6 and 7; packets 8 and 9 add a partition."""
     talk = connected().client(command_frame("NEW_TXN", request_id=1, txn_ttl_millis=60_000, tc_id=0))
     talk.server(command_frame("NEW_TXN_RESPONSE", request_id=1, **ID))
     talk.client(command_frame("ADD_PARTITION_TO_TXN", request_id=2, partitions=[TOPIC], **ID))

@@ -9,18 +9,18 @@ from tests.scenarios.conversation import SECOND
 
 
 def consumer_with_entries(count: int, kind: str = "Shared") -> Conversation:
-    """A consumer that got so many entries, from 0."""
+    """A consumer that got `count` entries, from 0."""
     return subscribed(connected(), kind=kind).client(flow(1000)).server(*[delivery(entry) for entry in range(count)])
 
 
 def with_a_hole() -> list[Conversation]:
-    """All but one of the entries are acknowledged."""
+    """A consumer that acknowledges all entries but one."""
     talk = consumer_with_entries(30).client(ack(0, 1, 2)).client(ack(*range(4, 30))).wait(100 * SECOND)
     return [talk.server(delivery(30)).client(ack(30), PING).close()]
 
 
 def one_after_the_other() -> list[Conversation]:
-    """Entries acknowledged in order, one every few seconds: each waits long, none is skipped."""
+    """A consumer that acknowledges entries in order, one every few seconds: each waits for long, none is skipped."""
     talk = consumer_with_entries(60)
     for entry in range(50):
         talk.wait(5 * SECOND).client(ack(entry), PING)

@@ -1,4 +1,4 @@
-"""Feeding of TLS connections, cut into packets and blocks at will."""
+"""Feeding of TLS connections, cut into packets and blocks in any way."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _collect(delivered: tuple[list[Item], list[Item]], items: Sequence[Sequence[
 
 
 def secrets_of(key_log: bytes) -> Secrets:
-    """Return secrets as from a key log given by the user."""
+    """Return secrets as from a key log of the user."""
     known = Secrets()
     assert known.add(key_log.splitlines()) == 0
     return known

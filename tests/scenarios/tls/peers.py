@@ -33,7 +33,7 @@ ssbzSibBsu/6iGtCOGEoXJf//////////wIBAg==
 """The group of RFC 7919 with this name."""
 
 Flight = tuple[int, bytes]
-"""Who sends, what."""
+"""Sender, and what it sends."""
 
 
 class Recording(NamedTuple):
@@ -51,7 +51,7 @@ class Recording(NamedTuple):
 
 @cache
 def certificate_files(kind: str = "ec") -> tuple[str, str]:
-    """Return the paths of a self-signed certificate and its key, which exist until the process ends."""
+    """Return the paths of a self-signed certificate and its key, which exist until the end of the process."""
     key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
     key = ec.generate_private_key(ec.SECP256R1()) if kind == "ec" else rsa.generate_private_key(65537, 2048)
     folder = Path(tempfile.mkdtemp(prefix="pulsarscope-tls-"))

@@ -1,4 +1,4 @@
-"""TLS writer for what OpenSSL does not do on demand: every suite, padding, key updates, early data, unusual orders."""
+"""A TLS writer for what OpenSSL does not do on demand: every suite, padding, key updates, early data, unusual orders."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ TRAFFIC = ("CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0")
 
 
 class Sealer:
-    """Writer of the TLS 1.3 records of one direction."""
+    """A writer of the TLS 1.3 records of one direction."""
 
     def __init__(self, label: str, suite: int = 0x1301) -> None:
         self._tag_bytes = 8 if suite == 0x1305 else 16
@@ -95,7 +95,7 @@ class Sealer:
         return header + self._aead.encrypt(nonce, inside, header)
 
     def update(self) -> bytes:
-        """Return a key update, and use the new keys."""
+        """Return a key update, and switch to the new keys."""
         message = self.seal(KEY_UPDATE, HANDSHAKE)
         self._use(self._expand(b"traffic upd", self._hash.digest_size))
         return message
@@ -112,7 +112,7 @@ def handshake(suite: int = 0x1301) -> list[tuple[int, bytes]]:
 
 
 class Sealer12:
-    """Writer of the TLS 1.2 records of one direction with AES-128-GCM, with the keys of consecutive handshakes."""
+    """A writer of the TLS 1.2 records of one direction with AES-128-GCM, with the keys of consecutive handshakes."""
 
     def __init__(self, side: int) -> None:
         self._side = side
@@ -128,7 +128,7 @@ class Sealer12:
         return clear(kind, number + sealed)
 
     def change(self, master_secret: bytes, client_random: bytes, server_random: bytes) -> bytes:
-        """Return a ChangeCipherSpec, and use the keys of the handshake."""
+        """Return a ChangeCipherSpec, and switch to the keys of the handshake."""
         message = self.record(b"\1", 20)
         step = seed = b"key expansion" + server_random + client_random
         block = b""
