@@ -17,8 +17,9 @@ _SETTLED_MAX = 100
 EARLY_MAX = 1_000
 """Most ACKs of one consumer that wait for their messages."""
 
-LATE_NS = 20_000_000
-"""Time by which one direction of a capture may lag behind the other. An acknowledged message is only redelivered much later."""
+LATE_NS = 100_000_000
+"""Time by which one direction of a capture may lag behind the other, as where two hosts with clocks of their own captured one each. An
+acknowledged message is only redelivered when its consumer has subscribed anew."""
 
 _NEVER = -(1 << 62)
 

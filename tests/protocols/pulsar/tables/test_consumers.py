@@ -266,7 +266,7 @@ def test_an_ack_that_was_read_before_its_messages_counts(cumulative: bool) -> No
     assert (record["acknowledged"], record["unacknowledged"]) == (4, 1)
 
 
-@pytest.mark.parametrize(("pause", "unacknowledged"), [(0, 1), (25, 2)])
+@pytest.mark.parametrize(("pause", "unacknowledged"), [(0, 1), (80, 1), (150, 2)])
 def test_a_message_that_comes_again_after_its_ack_is_not_acknowledged(pause: int, unacknowledged: int) -> None:
     """Unless the ACK of one that did not come yet is so recent that a tap may have held back the message."""
     frame = Frames()

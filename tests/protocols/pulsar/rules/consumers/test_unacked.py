@@ -94,7 +94,7 @@ def test_so_is_one_message_of_a_batch(tmp_path: Path) -> None:
     assert (evidence["message_id"], evidence["batch_indexes"], evidence["unacknowledged"]) == ([7, 0], [2], 1)
 
 
-@pytest.mark.parametrize(("late", "hole"), [(2, False), (15, False), (100, True)])
+@pytest.mark.parametrize(("late", "hole"), [(2, False), (15, False), (80, False), (150, True)])
 @pytest.mark.parametrize("batch", [0, 3])
 def test_a_message_may_be_captured_behind_its_ack(tmp_path: Path, late: int, batch: int, hole: bool) -> None:
     """A tap holds back one direction."""
