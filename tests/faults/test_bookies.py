@@ -261,7 +261,7 @@ def through_proxy(steps: list[Step], milliseconds: float) -> list[Step]:
 
 def slow(number: int) -> float:
     """Five entries, each slower than those of other connections, so that it is reported."""
-    return 1_500 + number if 100 <= number < 105 else healthy(number)
+    return 2_600 + number if 100 <= number < 105 else healthy(number)
 
 
 @pytest.mark.parametrize("proxy", [None, 1, 20])

@@ -126,6 +126,14 @@ def _is_held_back(publisher: Publisher, sends: int, thresholds: Thresholds) -> b
     return sum(times for latency, times in slow.items() if 5 * abs(latency - usual) <= usual) >= least
 
 
+def _is_one_pause(publisher: Publisher, median: int, longest: int, thresholds: Thresholds) -> bool:
+    """Return True when the few SENDs that waited long may have waited at the same time, for no longer than healthy brokers pause."""
+    slow_ns = thresholds.ns("slow-publish-seconds")
+    if publisher.replicates or median > slow_ns or longest > thresholds.ns("slow-publish-jump-seconds"):
+        return False
+    return sum(times for latency, times in publisher.latencies.items() if latency > slow_ns) <= publisher.in_flight_max
+
+
 def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublisher | None:
     """Return the finding on a producer, if it is slow."""
     if publisher.slowest is None:
@@ -136,7 +144,7 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
     sends = sum(publisher.latencies.values())
     median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
     slow_ns = thresholds.ns("slow-publish-seconds")
-    if sends >= thresholds["slow-publish-sends"] and high > slow_ns:
+    if sends >= thresholds["slow-publish-sends"] and high > slow_ns and not _is_one_pause(publisher, median, longest, thresholds):
         deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-sends")
     elif sends >= thresholds["slow-publish-median-sends"] and median > slow_ns:
         deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-median-sends")

@@ -47,7 +47,8 @@ THRESHOLDS = (
         "slow-publish-seconds",
         1,
         SECONDS,
-        "Publish latency of a producer, its 99th percentile or the median of a few; healthy brokers answer in milliseconds.",
+        "Publish latency of a producer, its 99th percentile or the median of a few; healthy brokers answer in milliseconds. One pause, in "
+        "which a minority of the SENDs waited at the same time, has the limit of slow-publish-jump-seconds.",
         ("slow-publish", "replication-stalled"),
     ),
     Threshold(

@@ -98,6 +98,34 @@ def test_a_few_that_wait_are_enough_when_most_do(latency_ns: int, count: int) ->
     assert (row.evidence or {})["threshold"] == {"slow-publish-seconds": 1, "slow-publish-median-sends": 3}
 
 
+def pausing(pauses: int, pause: int, every: int) -> RuleDialogue:
+    """A producer that sends each `every` ms; now and then the broker answers none for `pause` ms, and then all at once."""
+    talk, number = RuleDialogue().client(PRODUCER).server(READY), 0
+    for _ in range(pauses):
+        for _ in range(25):
+            talk.client(send(sequence_id=number)).wait(5 * MILLISECOND).server(receipt(sequence_id=number, entry=number))
+            talk.wait((every - 5) * MILLISECOND)
+            number += 1
+        waiting = max(pause // every, 1)
+        for late in range(waiting):
+            talk.client(send(sequence_id=number + late)).wait(pause * MILLISECOND // waiting)
+        talk.server(*[receipt(sequence_id=number + late, entry=number + late) for late in range(waiting)])
+        number += waiting
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("pauses", "pause", "every", "reported"),
+    [
+        *product((1,), (1_200, 2_000), (50, 200, 1_000), (False,)),  # a garbage collection, or a disk that was busy once
+        *product((4,), (1_900, 2_300), (50, 200), (True,)),
+        *product((1, 4), (2_700, 6_000), (50, 200), (True,)),
+    ],
+)
+def test_one_short_pause_of_the_broker_is_none_that_lasts(pauses: int, pause: int, every: int, *, reported: bool) -> None:
+    assert ("slow-publish" in pausing(pauses, pause, every).codes()) == reported
+
+
 @pytest.mark.parametrize(
     ("quick", "late", "pause", "reported"),
     [
