@@ -51,7 +51,7 @@ class CompareRequest(ReportRequest, frozen=True, kw_only=True):
 def compare(request: CompareRequest) -> int:
     """Compare two captures, before and after.
 
-    Latencies, rates, errors and findings, topics and producers that appeared or disappeared; the largest change comes first.
+    Latencies, rates, errors and findings, topics and producers that appeared or vanished; the largest change comes first.
     -o NAME.html writes a page.
     """
     if request.format is None and (request.out or "").endswith(HTML):
