@@ -187,8 +187,9 @@ class Streamed:
             self.batches += evaluation.join_legs()
             self.batches += [batch for task in position_batches(range(self._tasks)) for batch in pickled(evaluation)([task])]
             self._facts = WaitingFacts(self._tasks) if ends else self._facts.evaluated(slices, progress.files, self._tasks, progress.newest)
-        rows = [row for number in range(SLICES) for row in read_slice(self._checkpoint, self._facts.of_slice(number), number).to_pylist()]
-        self.waiting.append(sum(row["count"] for row in rows))
+        places: dict[str, bytes] = {}
+        left = [read_slice(self._checkpoint, self._facts.of_slice(number), number, places) for number in range(SLICES)]
+        self.waiting.append(sum(count or 0 for rows in left for count in rows["count"].to_pylist()))
 
     def tables(self) -> Tables:
         """Return the sorted rows of all batches, by kind."""

@@ -157,21 +157,31 @@ def written(checkpoint: Checkpoint, name: str, rules: Facts) -> Iterator[FactWri
         writer.close()
 
 
-def read_slice(checkpoint: Checkpoint, names: Sequence[str], number: int) -> pa.Table:
-    """Return the rows of a slice from files, in the order of the files."""
-    parts = [part for name in names for part in _parts(checkpoint, name, number)]
+def read_slice(checkpoint: Checkpoint, names: Sequence[str], number: int, places: dict[str, bytes] | None = None) -> pa.Table:
+    """Return the rows of a slice from files, in the order of the files.
+
+    `places` takes the encoded places of the parts of each file, by name: for the next slice, only files that have rows of it are opened.
+    """
+    parts = [part for name in names for part in _parts(checkpoint, name, number, {} if places is None else places)]
     return pa.concat_tables(parts) if parts else SCHEMA.empty_table()
 
 
-def _parts(checkpoint: Checkpoint, name: str, number: int) -> Iterator[pa.Table]:
-    with checkpoint.opened(f"facts/{name}") as file:
-        size = file.size()
-        start = max(0, size - TAIL_BYTES)
-        tail = file.read_at(size - start, start)
-        length = int.from_bytes(tail[-8:], "little")
-        places = tail[-8 - length : -8] if length + 8 <= len(tail) else file.read_at(length, size - 8 - length)
-        for offset, part in msgspec.msgpack.decode(places, type=_Places).get(number, ()):
-            yield pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(file.read_at(part, offset)), SCHEMA)])
+def _parts(checkpoint: Checkpoint, name: str, number: int, places: dict[str, bytes]) -> Iterator[pa.Table]:
+    if name not in places:
+        with checkpoint.opened(f"facts/{name}") as file:
+            places[name] = _places_of(file)
+    if found := msgspec.msgpack.decode(places[name], type=_Places).get(number):
+        with checkpoint.opened(f"facts/{name}") as file:
+            for offset, part in found:
+                yield pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(file.read_at(part, offset)), SCHEMA)])
+
+
+def _places_of(file: Any) -> bytes:
+    size = file.size()
+    start = max(0, size - TAIL_BYTES)
+    tail: bytes = file.read_at(size - start, start)
+    length = int.from_bytes(tail[-8:], "little")
+    return tail[-8 - length : -8] if length + 8 <= len(tail) else file.read_at(length, size - 8 - length)
 
 
 def facts_of(rows: pa.Table) -> Iterator[RuleFact]:

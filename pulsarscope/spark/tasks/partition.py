@@ -153,7 +153,7 @@ class Evaluation(msgspec.Struct):
         return [*_records(self.job, self._join)]
 
     def _join(self, collected: _Collected) -> Iterator[list[Any]]:
-        anchors = [*facts_of(self._slice(ANCHORS))]
+        anchors = [*facts_of(self._slice(ANCHORS, {}))]
         anchors.sort(key=lambda fact: place_of(fact[2]))
         with self._left(self.tasks) as writer:
 
@@ -180,12 +180,13 @@ class Evaluation(msgspec.Struct):
 
     def _evaluated(self, task: int, collected: _Collected) -> Iterator[list[Any]]:
         newest = None if self.progress.ends else self.progress.newest
-        slices = ((number, self._slice(number)) for number in self.slices[task :: self.tasks])
+        places: dict[str, bytes] = {}
+        slices = ((number, self._slice(number, places)) for number in self.slices[task :: self.tasks])
         with self._left(task) as writer:
             yield from _findings(self.job, evaluated(slices, writer, self.job.options, newest, self.joined), collected)
 
-    def _slice(self, number: int) -> pa.Table:
-        return read_slice(Checkpoint(self.checkpoint), self.facts.of_slice(number), number)
+    def _slice(self, number: int, places: dict[str, bytes]) -> pa.Table:
+        return read_slice(Checkpoint(self.checkpoint), self.facts.of_slice(number), number, places)
 
     def _left(self, task: int) -> AbstractContextManager[FactWriter]:
         return written(Checkpoint(self.checkpoint), left_by(self.progress.files, task), fact_rules(self.job.options))

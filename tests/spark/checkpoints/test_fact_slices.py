@@ -63,6 +63,29 @@ def test_facts_come_back_by_key_in_the_order_of_their_places(tmp_path: Path, mon
     assert [each.where.packet for _, _, each in facts_of(read_slice(checkpoint, names, ANCHORS))] == [7, 8]
 
 
+def test_files_are_opened_once_for_their_places_and_then_for_slices_of_which_they_have_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = kept(tmp_path)
+    append(checkpoint, 0, [(CLIENTS, "topic", fact(START))])
+    append(checkpoint, 1, [(CLIENTS, f"topic {number}", fact(START)) for number in range(30)])
+    names = [of_task(1, 0), of_task(1, 1)]
+    want = slices(checkpoint, names)
+    filled = [sum(rows.num_rows > 0 for _, rows in slices(checkpoint, [name])) for name in names]
+    opened: list[str] = []
+    by_name = Checkpoint.opened
+
+    def counted(self: Checkpoint, name: str) -> Any:
+        opened.append(name)
+        return by_name(self, name)
+
+    monkeypatch.setattr(Checkpoint, "opened", counted)
+    places: dict[str, bytes] = {}
+    found = [(number, read_slice(checkpoint, names, number, places)) for number in range(SLICES)]
+    assert [(number, rows.to_pylist()) for number, rows in found] == [(number, rows.to_pylist()) for number, rows in want]
+    assert [opened.count(f"facts/{name}") for name in names] == [1 + slices_of_file for slices_of_file in filled]
+
+
 def after(checkpoint: Checkpoint, newest: int | None, options: Any = BY_DEFAULT) -> tuple[Rows, int]:
     """Return the number of facts that an evaluation leaves of each key, and how many it unpacked."""
     rules, looked = fact_rules(options), 0

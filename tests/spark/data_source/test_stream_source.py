@@ -145,9 +145,9 @@ def test_facts_wait_in_files_that_a_batch_does_not_read(captures: Path, tmp_path
     """Only the slices are read that are due, one in 14 seconds of the captures; at the end all of them."""
     read: list[int] = []
 
-    def counted(checkpoint: Checkpoint, names: Sequence[str], number: int) -> Any:
+    def counted(checkpoint: Checkpoint, names: Sequence[str], number: int, places: dict[str, bytes]) -> Any:
         read.append(number)
-        return read_slice(checkpoint, names, number)
+        return read_slice(checkpoint, names, number, places)
 
     monkeypatch.setattr("pulsarscope.spark.tasks.partition.read_slice", counted)
     query = Query(tmp_path, "finding")
