@@ -94,12 +94,10 @@ def read_options(captures: Path) -> ReadOptions:
     )
 
 
-class Cluster:
-    """Decoder of captures in partitions; `split` is the size of portions in bytes."""
+class Scanned:
+    """Captures, or portions of them of `split` bytes, and what scans say of them: the beginning of any number of clusters."""
 
-    def __init__(
-        self, inputs: Inputs, options: EngineOptions = EVERYTHING, *, partitions: int = 3, by_packet: bool = False, split: int | None = None
-    ) -> None:
+    def __init__(self, inputs: Inputs, options: EngineOptions = EVERYTHING, split: int | None = None) -> None:
         self.divided = [Portion(file) for file in range(len(inputs.paths))]
         if split is not None:
             rows = rows_of(pickled(DivideFiles(inputs, split))(position_batches(inputs.paths)))
@@ -110,9 +108,27 @@ class Cluster:
             rows = [row for row in rows if row["file"] not in self.whole] + scan_rows(
                 inputs, options, [Portion(file) for file in self.whole]
             )
+        self.rows = rows
         self.seen = summaries_of(rows)
         options = with_secrets(inputs, options, sorted(secret for summary in self.seen for secret in summary.secrets))
         self.job = Job(inputs, options, min((summary.portion.file for summary in self.seen if summary.lossy), default=None))
+
+
+class Cluster:
+    """Decoder of captures in partitions, which are scanned for it if they are not yet; `split` is the size of portions in bytes."""
+
+    def __init__(
+        self,
+        inputs: Inputs | Scanned,
+        options: EngineOptions = EVERYTHING,
+        *,
+        partitions: int = 3,
+        by_packet: bool = False,
+        split: int | None = None,
+    ) -> None:
+        scanned = inputs if isinstance(inputs, Scanned) else Scanned(inputs, options, split)
+        self.job, self.seen, self.whole, rows = scanned.job, scanned.seen, scanned.whole, scanned.rows
+        inputs, options = self.job.inputs, self.job.options
         places = Counter((row["source"], row["flow"]) for row in rows)
         self.unrecognised = [row for row in rows if row["unrecognised"] and places[row["source"], row["flow"]] == 1 and not by_packet]
         skipped = {file: frozenset(row["flow"] for row in self.unrecognised if row["file"] == file) for file in range(len(inputs.paths))}

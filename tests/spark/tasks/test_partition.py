@@ -35,6 +35,7 @@ from tests.spark.inside import (
     EVERYTHING,
     SOURCE_PER_FILE,
     Cluster,
+    Scanned,
     Streamed,
     Tables,
     cut,
@@ -51,10 +52,10 @@ def _closed_connections_rest_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def apart(captures: Path) -> tuple[Inputs, Tables]:
+def apart(captures: Path) -> tuple[Scanned, Tables]:
     """All captures, each on its own, and their rows."""
     inputs = expand_inputs([str(captures)], SOURCE_PER_FILE)
-    return inputs, local(inputs)
+    return Scanned(inputs), local(inputs)
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +63,12 @@ def together(captures: Path) -> tuple[Inputs, Tables]:
     """All captures as one ring, and their rows."""
     inputs = expand_inputs([str(captures)])
     return inputs, local(inputs)
+
+
+@pytest.fixture(scope="module")
+def scanned_together(together: tuple[Inputs, Tables]) -> Scanned:
+    """All captures as one ring, scanned."""
+    return Scanned(together[0])
 
 
 def has_every_packet(cluster: Cluster) -> bool:
@@ -73,9 +80,9 @@ def has_every_packet(cluster: Cluster) -> bool:
 
 @pytest.mark.parametrize("partitions", [1, 7, 64])
 @pytest.mark.slow
-def test_all_captures_each_on_its_own(apart: tuple[Inputs, Tables], partitions: int) -> None:
-    inputs, want = apart
-    cluster = Cluster(inputs, partitions=partitions)
+def test_all_captures_each_on_its_own(apart: tuple[Scanned, Tables], partitions: int) -> None:
+    scanned, want = apart
+    cluster = Cluster(scanned, partitions=partitions)
     assert cluster.tables() == want
     assert has_every_packet(cluster)
     assert sum(report.connections for report in cluster.reports()) == len(want["connection"])
@@ -83,10 +90,9 @@ def test_all_captures_each_on_its_own(apart: tuple[Inputs, Tables], partitions: 
 
 @pytest.mark.parametrize("by_packet", [False, True])
 @pytest.mark.slow
-def test_all_captures_as_one_ring(together: tuple[Inputs, Tables], *, by_packet: bool) -> None:
-    inputs, want = together
-    cluster = Cluster(inputs, partitions=7, by_packet=by_packet)
-    assert cluster.tables() == want
+def test_all_captures_as_one_ring(together: tuple[Inputs, Tables], scanned_together: Scanned, *, by_packet: bool) -> None:
+    cluster = Cluster(scanned_together, partitions=7, by_packet=by_packet)
+    assert cluster.tables() == together[1]
     assert by_packet or has_every_packet(cluster)
 
 
@@ -173,28 +179,31 @@ def plain_apart(plain: Path) -> tuple[Inputs, Tables]:
 
 
 @pytest.fixture(scope="module")
-def plain_together(plain: Path) -> tuple[Inputs, Tables]:
-    """Plain captures as one ring, and their rows."""
+def plain_together(plain: Path) -> tuple[Scanned, Tables]:
+    """Plain captures as one ring, in portions, and their rows."""
     inputs = expand_inputs([str(plain)])
-    return inputs, local(inputs)
+    return Scanned(inputs, split=5_000), local(inputs)
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("partitions", "split"), [(1, SMALLEST), (3, 5_000), (64, SMALLEST), (64, 5_000)])
-def test_all_captures_in_portions(plain_apart: tuple[Inputs, Tables], partitions: int, split: int) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("split", "divided", "partitions"), [(SMALLEST, 14, (1, 64)), (5_000, 50, (3, 64))])
+def test_all_captures_in_portions(plain_apart: tuple[Inputs, Tables], split: int, divided: int, partitions: tuple[int, ...]) -> None:
     inputs, want = plain_apart
-    cluster = Cluster(inputs, partitions=partitions, split=split)
-    portions = Counter(portion.file for portion in cluster.portions)
-    assert sum(number > 1 for number in portions.values()) >= (14 if split == SMALLEST else 50)
-    assert {Path(inputs.paths[file]).name for file in cluster.whole} == {"rw-ipfrag.pcap"}
-    assert cluster.tables() == want
+    scanned = Scanned(inputs, split=split)
+    for count in partitions:
+        cluster = Cluster(scanned, partitions=count)
+        portions = Counter(portion.file for portion in cluster.portions)
+        assert sum(number > 1 for number in portions.values()) >= divided
+        assert {Path(inputs.paths[file]).name for file in cluster.whole} == {"rw-ipfrag.pcap"}
+        assert cluster.tables() == want
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("by_packet", [False, True])
-def test_all_captures_in_portions_as_one_ring(plain_together: tuple[Inputs, Tables], *, by_packet: bool) -> None:
-    inputs, want = plain_together
-    assert Cluster(inputs, by_packet=by_packet, split=5_000).tables() == want
+def test_all_captures_in_portions_as_one_ring(plain_together: tuple[Scanned, Tables], *, by_packet: bool) -> None:
+    scanned, want = plain_together
+    assert Cluster(scanned, by_packet=by_packet).tables() == want
 
 
 IN_PORTIONS = {
