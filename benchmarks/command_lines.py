@@ -7,6 +7,7 @@ A base installation must say in one line which extra is missing. This module its
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import Counter
@@ -193,6 +194,7 @@ def import_shared() -> None:
     for name in HEAVY:
         with suppress(ImportError):
             import_module(name)
+    gc.freeze()  # else a fork that collects looks at all of them, and copies them
 
 
 def main() -> int:

@@ -57,7 +57,7 @@ def test_a_mutated_message_differs_and_often_still_parses(corpus: Corpus) -> Non
     assert sum(fields(mutant) is not None for mutant in mutants) > 60
 
 
-def test_a_fault_is_found_made_smaller_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_is_found_made_smaller_and_kept(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sound = PulsarDissector.decode
 
     def decode(self: PulsarDissector) -> Callable[..., tuple[Any, ...]]:
@@ -69,6 +69,7 @@ def test_a_fault_is_found_made_smaller_and_kept(tmp_path: Path, monkeypatch: pyt
 
         return decode_faultily
 
+    monkeypatch.setattr(fuzz, "Corpus", lambda *_: corpus)  # reading it takes longer than most of what follows
     monkeypatch.setattr(PulsarDissector, "decode", property(decode))
     monkeypatch.setattr(fuzz, "FAILURES_MAX", 1)
     monkeypatch.setattr(fuzz, "SHRINK_SECONDS", 60)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
 from itertools import chain
@@ -22,12 +19,13 @@ from pulsarscope.engine.connection import Timeline
 from pulsarscope.engine.parallel import run
 from pulsarscope.model.limits import READ_BLOCK_BYTES
 from pulsarscope.model.ordered_rows import others
-from pulsarscope.model.platform import NATIVE, load_native
+from pulsarscope.model.platform import load_native
 from pulsarscope.protocols.pulsar.frame.compiled import COMMANDS
-from tests.scenarios.both_readers import BothReaders, blocks_of, reader
+from tests.scenarios.both_readers import BothReaders, blocks_of, installed_reader, reader
 from tests.scenarios.capture_mutations import corpus_options
 from tests.scenarios.capturefile import Packet, pcap, write_pcap
 from tests.scenarios.chance import randoms
+from tests.scenarios.command_line import execute_here
 from tests.scenarios.commands import (
     CONNECT,
     CONNECTED,
@@ -278,25 +276,32 @@ def on_port(talk: Conversation, port: int) -> list[Packet]:
     ]
 
 
-def many(path: Path) -> str:
-    """Write a capture of connections that Python reads and others."""
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A capture of connections that Python reads and others."""
     talks = [talk() for talk in chain(PLAIN.values(), OTHER.values(), UNBATCHED.values(), TO_OPEN.values())]
     talks += [whole(batch=0).close()] * 300
     found = [packet for number, talk in enumerate(talks) for packet in on_port(talk, 41000 + number)]
-    return str(write_pcap(path / "many.pcap", found))
+    return str(write_pcap(tmp_path_factory.mktemp("many") / "many.pcap", found))
+
+
+def by_both(*arguments: str) -> list[tuple[int, bytes, bytes]]:
+    """The exit code, the output and the messages of a command, by the Python reader and by the compiled one."""
+    results = []
+    for choice in ("off", "require"):
+        with installed_reader(choice):
+            result = execute_here(*arguments)
+        results.append((result.returncode, result.stdout, result.stderr))
+    return results
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--quiet",), ("--time", "utc"), ("twice",)])
-def test_text_of_connections_that_python_reads_and_others_is_that_of_the_reference(tmp_path: Path, more: tuple[str, ...]) -> None:
-    capture = many(tmp_path)
-    command = [sys.executable, "-m", "pulsarscope", "decode", capture, *((capture,) if more == ("twice",) else more)]
-    texts = [
-        subprocess.run(command, env={**os.environ, NATIVE: choice}, capture_output=True, check=True, timeout=60).stdout
-        for choice in ("off", "require")
-    ]
-    assert texts[0] == texts[1]
-    assert texts[0].count(b"CONNECTED") > 300
+def test_text_of_connections_that_python_reads_and_others_is_that_of_the_reference(many: str, more: tuple[str, ...]) -> None:
+    expected, found = by_both("decode", many, *((many,) if more == ("twice",) else more))
+    assert found == expected
+    assert expected[0] == 0
+    assert expected[1].count(b"CONNECTED") > 300
 
 
 SELECTIONS = (
@@ -317,33 +322,22 @@ SELECTIONS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", SELECTIONS)
-def test_what_commands_select_is_that_of_the_reference(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "pulsarscope", *arguments, many(tmp_path)]
-    results = [
-        subprocess.run(command, env={**os.environ, NATIVE: choice}, capture_output=True, check=False, timeout=60)
-        for choice in ("off", "require")
-    ]
-    assert [(result.returncode, result.stdout, result.stderr) for result in results[1:]] == [
-        (result.returncode, result.stdout, result.stderr) for result in results[:1]
-    ]
-    assert results[0].returncode == 0
+def test_what_commands_select_is_that_of_the_reference(many: str, arguments: tuple[str, ...]) -> None:
+    expected, found = by_both(*arguments, many)
+    assert found == expected
+    assert expected[0] == 0
 
 
 @pytest.mark.parametrize("name", ["a credential", "a credential of another", "a token"])
 def test_credentials_are_shown_only_when_asked_for(tmp_path: Path, name: str) -> None:
     capture = str(write_pcap(tmp_path / "secret.pcap", PLAIN[name]().packets))
-    lines = {}
-    for choice in ("off", "require"):
-        for more in ((), ("--show-secrets",)):
-            command = [sys.executable, "-m", "pulsarscope", "decode", "--format", "ndjson", *more, capture]
-            environment = {**os.environ, NATIVE: choice}
-            lines[choice, more] = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60).stdout
-    assert lines["off", ()] == lines["require", ()]
-    assert lines["off", ("--show-secrets",)] == lines["require", ("--show-secrets",)]
-    shown = [secret for secret in (b"secret", b64encode(b"secret"), TOKEN, b64encode(TOKEN)) if secret in lines["require", ()]]
-    assert shown == []
-    assert b"redacted (" in lines["require", ()]
-    assert b"redacted (" not in lines["require", ("--show-secrets",)]
+    (_, expected, _), (_, hidden, _) = by_both("decode", "--format", "ndjson", capture)
+    assert hidden == expected
+    (_, expected, _), (_, shown, _) = by_both("decode", "--format", "ndjson", "--show-secrets", capture)
+    assert shown == expected
+    assert [secret for secret in (b"secret", b64encode(b"secret"), TOKEN, b64encode(TOKEN)) if secret in hidden] == []
+    assert b"redacted (" in hidden
+    assert b"redacted (" not in shown
 
 
 def test_each_command_that_is_read_is_in_a_plain_connection(tmp_path: Path) -> None:
@@ -510,34 +504,6 @@ def test_of_too_many_closed_connections_with_late_packets_of_the_next_file_the_s
     both.check(pcap([*ended]), other=WITH_RULES, block=block, following=pcap([*following]))
 
 
-@pytest.mark.slow
-@given(randoms)
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_disturbed_connections_read_as_by_the_reference(tmp_path: Path, random: Random) -> None:
-    packets = [
-        packet
-        for port in range(40000, 40003)
-        for packet in whole(port, random.randrange(3)).close(random.choice(("client", "server"))).packets
-    ]
-    if random.random() < 0.5:
-        packets.sort(key=lambda packet: packet.time_ns)
-    for _ in range(random.randrange(4)):
-        place = random.randrange(len(packets))
-        kind = random.randrange(4)
-        if kind == 0:
-            packets[place] = packets[place]._replace(data=packets[place].data[:14] + damaged(random, packets[place].data[14:], 1))
-        elif kind == 1:
-            del packets[place]
-        elif kind == 2:
-            packets.insert(random.randrange(len(packets)), packets[place])
-        else:
-            packets[place] = packets[place]._replace(time_ns=packets[place].time_ns + random.choice((-1, 1)) * random.randrange(10**6))
-    data = pcap(packets)
-    both = BothReaders(tmp_path, corpus_options())
-    for other in (0, IN_COLUMNS, IN_TEXT, WITH_RULES):
-        both.check(data, other=other)
-
-
 Change = Callable[[Random, list[Packet], int], None]
 
 
@@ -603,8 +569,19 @@ def _lost(_: Random, packets: list[Packet], place: int) -> None:
     del packets[place]
 
 
+def _damage(random: Random, packets: list[Packet], place: int) -> None:
+    """Any bytes behind those of Ethernet."""
+    data = packets[place].data
+    packets[place] = packets[place]._replace(data=data[:14] + damaged(random, data[14:], 1))
+
+
+def _moved(random: Random, packets: list[Packet], place: int) -> None:
+    """Another time, maybe before that of the packet in front, or behind that of the next one."""
+    packets[place] = packets[place]._replace(time_ns=packets[place].time_ns + random.choice((-1, 1)) * random.randrange(10**6))
+
+
 CHANGES: tuple[Change, ...] = (
-    _again, _late, _lost, _keep_alive, _pause, _of(_flags), _of(_window), _of(_sequence), _of(_acknowledged),
+    _again, _late, _lost, _keep_alive, _pause, _damage, _damage, _moved, _of(_flags), _of(_window), _of(_sequence), _of(_acknowledged),
 )  # fmt: skip
 
 
@@ -639,10 +616,10 @@ def _many_at_a_time(random: Random) -> list[Packet]:
 
 @pytest.mark.slow
 @given(randoms)
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_many_connections_at_a_time_read_as_by_the_reference_wherever_blocks_end(tmp_path: Path, random: Random) -> None:
     packets = _many_at_a_time(random)
-    other = random.choice((IN_COLUMNS, WITH_RULES))
+    other = random.choice((0, IN_COLUMNS, IN_COLUMNS, IN_TEXT, WITH_RULES, WITH_RULES))
     BothReaders(tmp_path, corpus_options()).check(pcap(packets), other=other, block=random.choice((200, 1000, 3000, 8000, None)))
 
 

@@ -36,7 +36,7 @@ from pulsarscope.output.export.ndjson import JsonLines
 from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp.pieces import Piece
-from tests.scenarios.invariants import NONE, require
+from tests.scenarios.invariants import NONE, InvariantError, require
 from tests.scenarios.streams import SplitFrame, Stream, cut, groups, split
 from tests.scenarios.wire_mutations import damaged, joined_frame, mutated_message, split_frame
 
@@ -55,23 +55,31 @@ _ENCODER = JsonLines(KINDS_IN_COLUMNS, None)
 
 
 @contextmanager
-def reader(choice: str) -> Iterator[None]:
-    """Let dissectors that are made have the reader that is chosen, `off`, `auto` or `require`; it is used for any number of bytes."""
-    before, worth_bytes, stretch_min = os.environ.get(NATIVE), CompiledSplitter.worth_bytes, rule_engine.STRETCH_MIN
-    body_bytes = CompiledSplitter.body_bytes
-    CompiledSplitter.worth_bytes = rule_engine.STRETCH_MIN = 1
-    CompiledSplitter.body_bytes = 0
+def installed_reader(choice: str) -> Iterator[None]:
+    """Let commands and dissectors have the reader that is chosen, `off`, `auto` or `require`, where it is worth its time."""
+    before = os.environ.get(NATIVE)
     os.environ[NATIVE] = choice
     load_native.cache_clear()
     try:
         yield
     finally:
-        CompiledSplitter.worth_bytes, rule_engine.STRETCH_MIN = worth_bytes, stretch_min
-        CompiledSplitter.body_bytes = body_bytes
         del os.environ[NATIVE]
         if before is not None:
             os.environ[NATIVE] = before
         load_native.cache_clear()
+
+
+@contextmanager
+def reader(choice: str) -> Iterator[None]:
+    """As `installed_reader`, for any number of bytes."""
+    worth_bytes, body_bytes, stretch_min = CompiledSplitter.worth_bytes, CompiledSplitter.body_bytes, rule_engine.STRETCH_MIN
+    CompiledSplitter.worth_bytes = rule_engine.STRETCH_MIN = 1
+    CompiledSplitter.body_bytes = 0
+    try:
+        with installed_reader(choice):
+            yield
+    finally:
+        CompiledSplitter.worth_bytes, CompiledSplitter.body_bytes, rule_engine.STRETCH_MIN = worth_bytes, body_bytes, stretch_min
 
 
 BLOCKS = (None, 256, 1024, 4096)
@@ -139,7 +147,7 @@ class BothReaders:
         options = self._options[(len(data) if other in (None, NONE) else other) % len(self._options)]
         with blocks_of(BLOCKS[len(data) // SIZES_OF_A_BLOCK % len(BLOCKS)] if block is None else block):
             expected, found = (self._rows(paths, choice, options) for choice in ("off", "require"))
-        require(expected == found, _difference(expected, found))
+        require_equal(expected, found)
 
     def check_jobs(self, data: bytes) -> None:
         """Do nothing: another process reads as this one does."""
@@ -171,12 +179,16 @@ def rows_of(rows: Sequence[Any]) -> Sequence[Any]:
     Require that the compiled reader writes the lines, and makes the tables, of the rows that it has in columns.
     """
     ordered, following = ordered_rows.split(rows)
-    if ordered is not None:
-        written, of_rows = b"".join(_ENCODER.ordered(ordered, (), _lines)), _lines(ordered.all())
-        require(written == of_rows, _difference(of_rows.decode().splitlines(), written.decode().splitlines()))
-        for kind in KINDS_IN_COLUMNS if has_pyarrow() else ():
-            require_table(kind, ordered, following)
-    return [*chain.from_iterable(map(_each, rows if ordered is None else [*ordered.all(), *following]))]
+    if ordered is None:
+        return [*chain.from_iterable(map(_each, rows))]
+    among = ordered.all()
+    require_equal(_lines(among).split(b"\n"), b"".join(_ENCODER.ordered(ordered, (), _lines)).split(b"\n"))
+    found = [*chain.from_iterable(map(_each, [*among, *following]))]
+    if has_pyarrow():
+        others = [*ordered.others(), *following]
+        for kind in KINDS_IN_COLUMNS:
+            require_table(_of(kind, found), _batches(kind).of_ordered(ordered, _of(kind, others)), kind)
+    return found
 
 
 @cache
@@ -190,17 +202,19 @@ def _batches(kind: str) -> Any:
     return RecordBatches(kind)
 
 
-def require_table(kind: str, ordered: Any, following: Sequence[Any]) -> None:
-    """Require that the compiled reader makes the table of a kind that Python makes of the rows."""
-    of_kind = [*chain.from_iterable(_each(row) for row in (*ordered.all(), *following) if row.kind == kind)]
-    others = [row for row in (*ordered.others(), *following) if row.kind == kind]
-    made = _batches(kind).of_ordered(ordered, others)
+def _of(kind: str, rows: Iterable[Any]) -> list[Any]:
+    return [row for row in rows if row.kind == kind]
+
+
+def require_table(rows: Sequence[Any], made: Any, kind: str) -> None:
+    """Require that a table of the compiled reader is that which Python makes of the rows."""
+    require(made.num_rows == len(rows), f"{made.num_rows} rows of {kind}, not {len(rows)}")
+    if not rows:
+        return
     made.validate(full=True)
     types = cell_types(kind)
-    for name, values in zip(types, cells(of_kind, [*types]), strict=True):
-        expected = json_texts(values) if types[name] == "json" else [*values]
-        found = made.column(name).to_pylist()
-        require(expected == found, f"{kind}.{name}: {_difference([*map(repr, expected)], [*map(repr, found)])}")
+    for name, values in zip(types, cells(rows, [*types]), strict=True):
+        require_equal(json_texts(values) if types[name] == "json" else [*values], made.column(name).to_pylist(), f"{kind}.{name}: ")
 
 
 def _lines(rows: Iterable[Any]) -> bytes:
@@ -236,7 +250,7 @@ class BothSplitters:
         blocks = groups(len(stream.atoms), random) if random.random() < 0.5 else None
         expected = _account(StreamSplitter(self._python, keep, synced=True), stream, blocks)
         found = _account(EagerSplitter(self._compiled, keep, synced=True), stream, blocks)
-        require(expected == found, f"{_difference(expected, found)}\n{data.hex()}")
+        require_equal(expected, found, f"{data.hex()}\n")
         return len(expected) - 1
 
 
@@ -263,7 +277,9 @@ def _account(splitter: StreamSplitter, stream: Stream, blocks: Sequence[tuple[in
     return [*map(repr, frames), repr((splitter.account(), splitter.limits, splitter.failure))]
 
 
-def _difference(expected: Sequence[str], found: Sequence[str]) -> str:
-    """Return the first difference of two lists."""
-    pairs = zip([*expected, "nothing"], [*found, "nothing"], strict=False)
-    return "\n".join(next((pair for pair in pairs if pair[0] != pair[1]), ("no difference",)))
+def require_equal(expected: Sequence[object], found: Sequence[object], where: str = "") -> None:
+    """Require equal lists; where they are not, the message has their first difference, which is not looked for else."""
+    if expected != found:
+        pairs = zip([*map(repr, expected), "nothing"], [*map(repr, found), "nothing"], strict=False)
+        difference = next((pair for pair in pairs if pair[0] != pair[1]), ("no difference",))
+        raise InvariantError(where + "\n".join(difference))

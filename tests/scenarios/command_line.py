@@ -19,6 +19,7 @@ COMMAND = [sys.executable, "-m", "pulsarscope"]
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """The exit code of the command line, run in this process."""
     monkeypatch.setattr(sys, "argv", ["pulsarscope", *arguments])
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # it would look at all objects of all tests
     with pytest.raises(SystemExit) as ended:
         cli.main()
     code = ended.value.code
