@@ -19,7 +19,7 @@ from pulsarscope.model.limits import (
     SILENT_CONNECTIONS_MAX,
 )
 from pulsarscope.model.live_limits import LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_MAX, LIVE_UNHEARD_NANOSECONDS
-from pulsarscope.model.text import duration
+from pulsarscope.model.text import duration, plural
 from pulsarscope.tcp.captured_twice import are_many, count_duplicates, typical_time
 from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, EventList, acknowledged_offset, pack
 from pulsarscope.tcp.copies import are_apart
@@ -262,11 +262,11 @@ class ConnectionTable:
         self._silent.pop(connection, None)
         for stream in connection.streams:
             if stream.late:
-                text = f"{stream.late:,} bytes from {stream.source} came after the end of its stream and are not decoded."
+                text = f"{plural(stream.late, 'byte')} from {stream.source} came after the end of its stream: not decoded."
                 self._note(connection, "data-after-close", text, {"direction": stream.index, "bytes": stream.late})
             if stream.early:
                 code = "sequence-jump" if connection.opened == "syn" else "midstream-start"
-                text = f"{stream.early:,} bytes from {stream.source} lie before the first byte of its stream and are not decoded."
+                text = f"{plural(stream.early, 'byte')} from {stream.source} came from before the first byte of its stream: not decoded."
                 self._note(connection, code, text, {"direction": stream.index, "bytes": stream.early})
             if self._table.get(stream.key) is connection:
                 del self._table[stream.key]
@@ -341,7 +341,7 @@ class ConnectionTable:
         if connection.closed_by is None:
             connection.closed_by, connection.closing_how, connection.closing_time = index, "rst", where[2]
         waiting = sum(stream.buffer.size for stream in connection.streams if stream.buffer is not None)
-        more = f" while {waiting:,} bytes were waiting for missing segments" if waiting else ""
+        more = f" while {plural(waiting, 'byte')} waited for missing segments" if waiting else ""
         text = f"{connection.endpoint(index)} reset the connection{more}."
         self._note(connection, "connection-reset", text, {"direction": index, "waiting": waiting}, where)
 
@@ -408,7 +408,7 @@ class ConnectionTable:
         """Declare gaps in the longest-waiting connections until the buffered bytes are within the bound."""
         for connection in list(self._buffering):
             text = (
-                f"{self.buffered_bytes:,} bytes were waiting for missing segments in all connections: "
+                f"{plural(self.buffered_bytes, 'byte')} waited for missing segments in all connections: "
                 "those missing from this one, the longest-waiting, were declared gaps."
             )
             self._note(connection, "memory-cap", text, {"bytes": self.buffered_bytes, "freed": connection.buffered})

@@ -111,7 +111,7 @@ _UNJUDGED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "encrypted": lambda counts: f"{_connections(counts)} in TLS that was not read (--tls-keylog)",
     "one-sided": lambda counts: f"{_connections(counts)} with bytes of one direction only",
     "midstream": lambda counts: f"what {_connections(counts)} that began before the capture had open or used up by then",
-    "missing-bytes": lambda counts: f"{counts['bytes']:,} bytes of {_connections(counts)} that the capture lacks",
+    "missing-bytes": lambda counts: f"{plural(counts['bytes'], 'byte')} of {_connections(counts)} that the capture lacks",
     "incomplete": lambda counts: f"what the capture lacks or was given up ({', '.join(counts)})",
     "failed": lambda counts: f"what a dissector or a rule that failed would have reported ({plural(counts['findings'], 'finding')})",
     "undecided": lambda counts: f"{plural(counts['findings'], 'symptom')} that may be over soon (see the notes)",

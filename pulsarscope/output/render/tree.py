@@ -118,7 +118,7 @@ class TreeOutput:
             ("packet", place),
             ("time", moment_text(row.time, view.options.time, view.run.start, self._before)),
             ("stream offset", f"{row.offset:,}"),
-            ("size", f"{row.size:,} bytes"),
+            ("size", plural(row.size, "byte")),
         ]
         if row.status != "ok":
             sections.append(("status", f"{look.bad}{escape(row.status)}{look.reset}"))
@@ -141,7 +141,7 @@ class TreeOutput:
             sections.append(("metadata", row.metadata))
         if row.payload_size is not None:
             count = "" if row.num_messages is None else f"  {plural(row.num_messages, 'message')}"
-            sections.append(("payload", f"{row.payload_size:,} bytes{count}"))
+            sections.append(("payload", f"{plural(row.payload_size, 'byte')}{count}"))
         if row.extra is not None:
             sections.append(("extra", row.extra))
         return sections

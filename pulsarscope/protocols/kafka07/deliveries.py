@@ -11,6 +11,7 @@ from pulsarscope.dissect.contract.events import DELIVER, PRODUCE, Event, LaterMe
 from pulsarscope.dissect.contract.frames import OK, Note
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import FrameRow, MessageRow
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.kafka07.findings import CODES
 from pulsarscope.protocols.kafka07.messages import Message, MessageTotals, read_set
 from pulsarscope.protocols.kafka07.requests import MessageSet
@@ -51,7 +52,7 @@ class Deliveries:
                     messages.append(_message(template, place, message))
             cut = totals.cut - before
             if cut and frame.status == OK and _ends_early(place, direction):
-                totals.note("message-set-corrupt", f"the set ends {cut:,} bytes behind the begin of a message, which is longer")
+                totals.note("message-set-corrupt", f"the set ends {plural(cut, 'byte')} behind the begin of a message, which is longer")
                 cut = 0
             taken.append(ReadSet(end, cut, totals.messages - first))
         if sets:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract.frames import Note
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.kafka07.commands import (
     ERRORS,
     FETCH_RESPONSE,
@@ -60,7 +61,7 @@ def read_response(
     except ShortError:
         return ParsedResponse(command, fields, sets, short=True)
     if cursor.position < end:
-        notes.append(("trailing-bytes", f"{end - cursor.position:,} bytes follow the response"))
+        notes.append(("trailing-bytes", f"{plural(end - cursor.position, 'byte')} behind the response"))
     return ParsedResponse(command, fields, sets)
 
 

@@ -18,6 +18,7 @@ from pulsarscope.dissect.contract.frames import MALFORMED, OK, SKIPPED, SPLITTER
 from pulsarscope.dissect.contract.session import Session, SessionContext, SessionFrames
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.kafka07.commands import ANSWERED_BY, FETCH_RESPONSE, OFFSETS_RESPONSE, RESPONSE
 from pulsarscope.protocols.kafka07.cursor import ParseError
 from pulsarscope.protocols.kafka07.deliveries import Deliveries, ReadSet, shares
@@ -151,7 +152,7 @@ class Kafka07Session(Session):
         if whole and request.short:
             _malformed(frame, notes, TOO_LONG)
         elif whole and request.end < len(data):
-            notes.append(("trailing-bytes", f"{len(data) - request.end:,} bytes follow the request"))
+            notes.append(("trailing-bytes", f"{plural(len(data) - request.end, 'byte')} behind the request"))
         parts = parts_of(request.command, request.fields)
         if len(parts) == 1:
             frame.extra = {name: value for name, value in parts[0].items() if name in LOCATING} or None

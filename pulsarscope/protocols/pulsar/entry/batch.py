@@ -17,6 +17,7 @@ from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.limits import BATCH_MESSAGES_MAX, BATCH_METADATA_MAX_BYTES
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import MessageRow
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.entry.columnar_batch import RUN_MAX, MessageShape
 from pulsarscope.protocols.pulsar.entry.traces import names_trace, trace_of
 from pulsarscope.protocols.pulsar.frame.generated import single_messages
@@ -140,7 +141,7 @@ class BatchReader:
             elif batch.count != claimed:
                 notes.append(("batch-corrupt", f"{batch.count} messages are there, num_messages_in_batch says {claimed}"))
             elif batch.position != end:
-                notes.append(("batch-corrupt", f"{end - batch.position:,} bytes follow the last of {claimed} messages"))
+                notes.append(("batch-corrupt", f"{plural(end - batch.position, 'byte')} behind the last of {claimed} messages"))
         return batch.count, self._columns(batch, claimed, entry)
 
     def read_compiled(self, data: bytes, claimed: int, sequence_id: int | None, index: int | None) -> Columns | None:

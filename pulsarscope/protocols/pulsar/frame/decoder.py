@@ -11,6 +11,7 @@ from typing import Any
 
 from pulsarscope.dissect.contract.dissector import Layout
 from pulsarscope.dissect.contract.frames import MALFORMED, OK, TRUNCATED, Decoded, Note
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.frame.commands import ANNOUNCING_COMMANDS, command_table
 from pulsarscope.protocols.pulsar.frame.fast_path import FALLBACK_ERRORS, Reader
 from pulsarscope.protocols.pulsar.frame.payload_head import PayloadHeadReader, read_payload_head
@@ -187,7 +188,7 @@ class FrameDecoder:
             return None, None, None, None, None, None, MALFORMED, [("frame-malformed", str(error))]
         if not payload:
             if command_end != end and name is not None:
-                notes.append(("trailing-bytes", f"{end - command_end:,} bytes follow the command"))
+                notes.append(("trailing-bytes", f"{plural(end - command_end, 'byte')} behind the command"))
             return name, fields, None, None, None, None, status, notes or None
         entry, checksum, metadata, payload_at = self.payload_heads.read(data, command_end, end, notes)
         if payload_at < 0:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.model.limits import SCHEMA_DEPTH_MAX, VALUE_DEPTH_MAX
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.values.json_values import (
     Budget,
     UndecodableError,
@@ -66,11 +67,11 @@ def avro_reader(definition: bytes) -> Callable[[bytes, Budget], Any]:
         try:
             value = read(source)
         except IndexError:
-            raise UndecodableError(f"the {len(data):,} bytes end within a value") from None
+            raise UndecodableError(f"a value does not end within {plural(len(data), 'byte')}") from None
         except RecursionError:  # the caller was already deep in the stack
             raise UndecodableError("values are nested too deeply") from None
         if source.position != len(data):
-            raise UndecodableError(f"{len(data) - source.position:,} bytes follow the value")
+            raise UndecodableError(f"{plural(len(data) - source.position, 'byte')} behind the value")
         return value
 
     return read_all
@@ -104,7 +105,7 @@ def _read_bytes(source: AvroInput, size: int) -> bytes:
     start = source.position
     end = start + size
     if size < 0 or end > len(source.data):
-        raise UndecodableError(f"{size:,} bytes are claimed at byte {start}, {len(source.data) - start:,} are left")
+        raise UndecodableError(f"{plural(size, 'byte')} claimed at byte {start}, {len(source.data) - start:,} left")
     source.position = end
     return source.data[start:end]
 

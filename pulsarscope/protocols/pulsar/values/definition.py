@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.values.json_values import (
     UndecodableError,
     base64_text,
@@ -27,7 +28,7 @@ def _fixed(name: str, form: str, make: Callable[..., Any]) -> Callable[[bytes], 
 
     def read(payload: bytes) -> Any:
         if len(payload) != packed.size:
-            raise UndecodableError(f"{len(payload):,} bytes are there, {name} has {packed.size:,}")
+            raise UndecodableError(f"{plural(len(payload), 'byte')}, where {name} has {packed.size:,}")
         return make(*packed.unpack(payload))
 
     return read

@@ -14,6 +14,7 @@ import msgspec
 
 from pulsarscope.dissect.contract.capabilities import PayloadContext
 from pulsarscope.model.limits import SCHEMAS_MAX, SCHEMAS_MAX_BYTES, VALUE_DEPTH_MAX
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.values.definition import AVRO, JSON, KEY_VALUE, PRIMITIVES, PROTOBUF_NATIVE, Definition, schema_type
 from pulsarscope.protocols.pulsar.values.json_values import Budget, UndecodableError
 
@@ -119,7 +120,7 @@ def _key_value(definition: Definition) -> Reader:
             key, rest = _sized(payload)
             value, rest = _sized(rest)
             if rest:
-                raise UndecodableError(f"{len(rest):,} bytes follow key and value")
+                raise UndecodableError(f"{plural(len(rest), 'byte')} behind key and value")
         return {
             "key": None if key is None else key_reader(key, context, budget),
             "value": None if value is None else value_reader(value, context, budget),
@@ -161,9 +162,9 @@ def _part(side: str, data: bytes, properties: dict[str, str]) -> Definition:
 def _sized(data: bytes) -> tuple[bytes | None, bytes]:
     """Return the bytes after a length (None for the length −1), and the rest."""
     if len(data) < _LENGTH.size:
-        raise UndecodableError(f"{len(data):,} bytes are left for a length and what it counts")
+        raise UndecodableError(f"{plural(len(data), 'byte')} left for a length and what it counts")
     size: int = _LENGTH.unpack_from(data)[0]
     start = _LENGTH.size
     if size > len(data) - start or size < -1:
-        raise UndecodableError(f"a length of {size} is claimed, {len(data) - start:,} bytes are left")
+        raise UndecodableError(f"a length of {size} is claimed, {plural(len(data) - start, 'byte')} left")
     return (None, data[start:]) if size < 0 else (data[start : start + size], data[start + size :])

@@ -195,7 +195,7 @@ class TestCommands:
 
     def test_bytes_behind_a_command_without_payload_are_noted(self) -> None:
         decoded = decode(sized(sized(base_command("PING")) + b"abc"))
-        assert (decoded[0], decoded[6], decoded[7]) == ("PING", OK, [("trailing-bytes", "3 bytes follow the command")])
+        assert (decoded[0], decoded[6], decoded[7]) == ("PING", OK, [("trailing-bytes", "3 bytes behind the command")])
 
     @pytest.mark.parametrize("size", [6, 100, *EXTREMES[7:]])
     def test_a_command_larger_than_its_frame_is_malformed(self, size: int) -> None:

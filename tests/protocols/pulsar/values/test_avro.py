@@ -196,11 +196,11 @@ def test_damaged_data_are_a_value_or_a_problem(random: Any, case: tuple[Any, Any
 @pytest.mark.parametrize(
     ("schema", "data", "problem"),
     [
-        ("string", "", "end within a value"),
-        ("string", "0a6162", "5 bytes are claimed at byte 1, 2 are left"),
-        ("string", "01", "-1 bytes are claimed"),
+        ("string", "", "does not end within"),
+        ("string", "0a6162", "5 bytes claimed at byte 1, 2 left"),
+        ("string", "01", "-1 bytes claimed"),
         ("string", "02ff", "not UTF-8"),
-        ("int", "0200", "1 bytes follow"),
+        ("int", "0200", "1 byte behind"),
         ("long", "ffffffffffffffffffff7f", "more than 64 bits"),
         ("int", "8080808010", "an int is 2147483648"),
         ("int", "8180808010", "an int is -2147483649"),
@@ -209,8 +209,8 @@ def test_damaged_data_are_a_value_or_a_problem(random: Any, case: tuple[Any, Any
         (["null", "int"], "04", "branch 2 of a union of 2"),
         (["null", "int"], "01", "branch -1"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, "02", "symbol 1 of an enum of 1"),
-        ("double", "00", "8 bytes are claimed"),
-        (ITEM, "06", "end within a value"),
+        ("double", "00", "8 bytes claimed"),
+        (ITEM, "06", "does not end within"),
     ],
 )
 def test_data_that_do_not_fit_are_a_problem(schema: Any, data: str, problem: str) -> None:

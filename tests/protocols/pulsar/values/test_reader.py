@@ -150,11 +150,11 @@ def test_each_part_has_properties_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("payload", "problem"),
     [
-        (b"", "0 bytes are left for a length"),
-        (sized(b"k"), "0 bytes are left for a length"),
+        (b"", "0 bytes left for a length"),
+        (sized(b"k"), "0 bytes left for a length"),
         (b"\0\0\0\x09k", "a length of 9"),
         (b"\x80\0\0\0", "a length of -2147483648"),
-        (sized(b"k") + sized(b"\0\0\0\x07") + b"?", "1 bytes follow"),
+        (sized(b"k") + sized(b"\0\0\0\x07") + b"?", "1 byte behind"),
         (sized(b"\xff") + sized(b"\0\0\0\x07"), "not UTF-8"),
     ],
 )
