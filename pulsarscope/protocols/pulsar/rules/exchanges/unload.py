@@ -246,10 +246,8 @@ def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding, t
             continue
         client = host(values["client"])
         came_back = back.get(client, 0)
-        is_decided = [
-            not end.values["unseen"] and (not end.values["open"] or end.where.time - where.time >= patience) for end in seen.get(client, ())
-        ]
-        if not all(is_decided):
+        ends = seen.get(client, ())
+        if any(end.values["unseen"] or (end.values["open"] and end.where.time - where.time < patience) for end in ends):
             continue
         if came_back < where.time and deleted.get(client, -1) < came_back:
             request, error = values["request"], values["error"]
