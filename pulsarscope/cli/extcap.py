@@ -21,6 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Answer Wireshark's queries, or capture until it stops reading, and return the exit code."""
     options = _parser().parse_known_args(arguments)[0]
     try:
+        if options.extcap_interface not in (None, NAME):
+            raise UsageError(f"unknown interface {escape(options.extcap_interface)}: the only one is {NAME}")
         if options.extcap_interfaces:
             return _say(f"extcap {{version={__version__}}}", f"interface {{value={NAME}}}{{display=Apache Pulsar (pulsarscope live)}}")
         if options.extcap_dlts:

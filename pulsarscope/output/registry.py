@@ -252,4 +252,4 @@ def _unknown_column(name: str, known: set[str], kinds: Sequence[str]) -> str:
         hint = f"; did you mean {either(near)}?"
     else:
         hint = f"; known: {', '.join(dict.fromkeys(column for kind in kinds for column in column_names(kind)))}"
-    return f'unknown column "{name}" in {" or ".join(kinds)} records{hint}'
+    return f'unknown column "{name}" in {either(kinds)} records{hint}'

@@ -41,6 +41,12 @@ def test_it_says_who_starts_it(capsys: Captured) -> None:
     assert "Wireshark starts this program" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("query", ["--extcap-dlts", "--extcap-config", "--capture"])
+def test_another_interface_than_its_own_is_refused(capsys: Captured, query: str) -> None:
+    assert main([query, "--extcap-interface", "nope\x1b", "--fifo", "x"]) == 2
+    assert capsys.readouterr() == ("", "pulsarscope: unknown interface nope\\x1b: the only one is pulsarscope\n")
+
+
 def test_an_unknown_interface_is_one_line(capsys: Captured, tmp_path: Path) -> None:
     assert main(["--capture", "--fifo", str(tmp_path / "x"), "--interface", "no-such"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -17,7 +17,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
-from pulsarscope.output.registry import CHECKSUM_COLUMNS, OutputOptions, column_names
+from pulsarscope.output.registry import CHECKSUM_COLUMNS, OutputOptions, choose_columns, column_names
 from pulsarscope.output.render.style import is_terminal, text_encoding, wants_color
 
 if TYPE_CHECKING:
@@ -110,6 +110,12 @@ def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> E
 
         require_pyarrow()
     return None if request.format is None or name in (*TRACES, "fields") else Encoding(name, kinds, _columns(request), quiet=request.quiet)
+
+
+def check_columns(request: CommandRequest, kinds: tuple[str, ...], name: str) -> None:
+    """Raise UsageError, or FilterError, for a name of --columns that is neither a column nor a field."""
+    if fields_of(request, kinds) is None:
+        choose_columns(_columns(request), kinds, flat=name in ("csv", FOLDER_OUTPUT))
 
 
 def fields_of(request: CommandRequest, kinds: tuple[str, ...]) -> FieldColumns | None:

@@ -18,7 +18,15 @@ from pulsarscope.cli.arguments.live_request import LiveRequest
 from pulsarscope.cli.arguments.options import RowFormat
 from pulsarscope.cli.arguments.quantities import quantity
 from pulsarscope.cli.arguments.read_options import filter_of, record_kinds
-from pulsarscope.cli.arguments.row_request import FOLDER_OUTPUT, encoding_of, output_name, output_options, run_options, with_payload
+from pulsarscope.cli.arguments.row_request import (
+    FOLDER_OUTPUT,
+    check_columns,
+    encoding_of,
+    output_name,
+    output_options,
+    run_options,
+    with_payload,
+)
 from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_output
 from pulsarscope.cli.encoded_rows import OnceEncoding
 from pulsarscope.cli.exit_codes import EXIT_DONE
@@ -92,6 +100,7 @@ def capture_and_decode(request: LiveRequest) -> int:
     kinds = record_kinds(request.records)
     request = with_payload(request, kinds)
     name = output_name(request, kinds)
+    check_columns(request, kinds, name)  # before anything is captured
     trigger = _check_options(request)
     if kinds == (FrameRow.kind,) and not any(each is not None for each in (request.until, trigger, request.metrics)):
         request = msgspec.structs.replace(request, once=False)  # frames of all legs are shown, so that they may stay in columns

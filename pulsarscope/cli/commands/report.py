@@ -17,6 +17,7 @@ from pulsarscope.cli.command_output import CommandOutput, run_with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, diagnosis_of, read_all, run_options
+from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.plugins.report_tables import report_tables
 from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
@@ -32,6 +33,10 @@ AnonymizeKeyOption = Annotated[
     str | None,
     option("--anonymize-key", metavar="FILE", help="Like --anonymize, with the same pseudonyms in all reports with this key file."),
 ]
+
+
+OTHER_SUFFIXES = frozenset({".csv", ".json", ".md", ".ndjson", ".parquet", ".pdf", ".svg", ".txt"})
+"""Ends of names of files that are no pages."""
 
 
 class ReportPageRequest(CommandRequest, frozen=True, kw_only=True):
@@ -61,6 +66,8 @@ def report(request: ReportPageRequest) -> int:
     require_jinja()
     if request.out is None and sys.stdout.isatty():
         raise UsageError("a report is a page for browsers: give -o report.html")
+    if (suffix := _other_suffix(request.out)) and not request.quiet:
+        warn(f"{request.out} is a page (HTML), though its name ends in {suffix}")
     key = mask_key("--anonymize-key", request.mask_key) if request.anonymize or request.mask_key else None
     tables = {name: table for name, table in report_tables(make_dissectors()).items() if not table.contents}
     kinds = frozenset[str]().union(*(table.kinds for table in tables.values()))
@@ -106,3 +113,11 @@ def report(request: ReportPageRequest) -> int:
         return EXIT_DAMAGED if run.damaged else EXIT_DONE
 
     return run_with_output(run_report)
+
+
+def _other_suffix(out: str | None) -> str | None:
+    """Return the suffix of an output that should be another kind of file; compressed, the one before that."""
+    from pulsarscope.capture.formats.compression import COMPRESSED_SUFFIXES
+
+    suffixes = [suffix for suffix in Path(out or "").suffixes if suffix.lower() not in COMPRESSED_SUFFIXES]
+    return suffixes[-1] if suffixes and suffixes[-1].lower() in OTHER_SUFFIXES else None

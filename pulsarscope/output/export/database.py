@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -11,7 +12,11 @@ from typing import Any, TypeVar
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.platform import install_command
 from pulsarscope.model.records import ROWS, EntryMessages, count_rows
+from pulsarscope.model.text import hint_for
 from pulsarscope.output.export.arrow import BATCH_ROWS, RecordBatches, require_pyarrow
+
+UNKNOWN_TABLE = re.compile(r"Catalog Error: Table with name (\S+) does not exist")
+"""What the database says of a table that it lacks; it would also propose tables of its own."""
 
 MEMORY_LIMIT = "512MB"
 """Memory limit of the database; data beyond it goes to its folder."""
@@ -117,5 +122,7 @@ def plain(value: Any) -> Any:
 
 
 def _message_of(error: Exception) -> str:
-    """Return the message of the database in one line, without the query itself."""
+    """Return the message of the database in one line, without the query itself. Of tables, it names only those of records."""
+    if unknown := UNKNOWN_TABLE.match(str(error)):
+        return f"unknown table {unknown[1]}{hint_for(unknown[1], tuple(ROWS))}"
     return " ".join(str(error).partition("\n\nLINE ")[0].split())

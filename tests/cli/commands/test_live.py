@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from pulsarscope.cli.arguments.application import app
 from pulsarscope.model.errors import PulsarscopeError
 from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.command_line import execute_here
 from tests.scenarios.commands import producer
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.legs import Path as Legs
@@ -489,3 +490,14 @@ def test_findings_of_both_legs_of_a_path_are_reported_once(tmp_path: Path) -> No
     outer, _ = sorted({row["connection"] for row in rows if row["record"] == "frame"})
     assert reported
     assert {connection for connection, _ in reported} == {outer}
+
+
+@pytest.mark.parametrize(
+    ("options", "why"), [(["--columns", "nope"], 'unknown column "nope" in frame records'), (["--columns", "len("], "")]
+)
+@pytest.mark.parametrize("output", [[], ["--format", "ndjson"], ["--format", "csv"]])
+def test_columns_that_do_not_exist_are_refused_before_anything_is_captured(options: list[str], why: str, output: list[str]) -> None:
+    done = execute_here("live", "-i", "-", *options, *output)
+    assert done.returncode == 2
+    assert b"listening" not in done.stderr
+    assert why.encode() in done.stderr

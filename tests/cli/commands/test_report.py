@@ -170,3 +170,16 @@ def test_a_filter_narrows_charts_and_tables_but_not_the_verdict(captures: Path, 
     assert "2 warnings in 1 connection" in page
     assert "only what matches command == SEND" in page
     assert set(data_of(page)["timeline"]["commands"]) == {"SEND"}
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [("x.txt", ".txt"), ("x.JSON", ".JSON"), ("x.csv.gz", ".csv"), ("x.html", None), ("x.html.zst", None), ("monday.2", None)],
+)
+def test_a_name_of_another_kind_of_file_is_remarked(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, suffix: str | None
+) -> None:
+    out = tmp_path / name
+    assert report(ReportPageRequest(files=[str(captures / "raw-not-pulsar.pcap")], out=str(out))) == 0
+    remark = f"pulsarscope: {out} is a page (HTML), though its name ends in {suffix}\n"
+    assert (remark in capsys.readouterr().err) == (suffix is not None)

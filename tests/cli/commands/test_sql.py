@@ -111,7 +111,8 @@ def test_several_captures_and_processes_make_one_table() -> None:
     ("query", "why"),
     [
         ("SELECT comand FROM frame", 'Referenced column "comand" not found'),
-        ("SELECT * FROM frames", "frame"),
+        ("SELECT * FROM frames", "unknown table frames; did you mean frame?"),
+        ("SELECT * FROM nope", "unknown table nope; known: frame, message, exchange, connection, finding, journey"),
         ("SELEC 1", "syntax error"),
         ("SELECT 1; SELECT 2", "one query, not 2"),
         ("", "one query, not 0"),
