@@ -1,4 +1,4 @@
-"""A baseline takes what it accepts out of a diagnosis, and says what of it is gone."""
+"""A baseline removes what it accepts from a diagnosis, and says which parts of it are gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that come a second time over a path that began before the capture: which are kept, in what order, and how long they wait."""
+"""Repeated rows of a path that began before the capture: which are kept, in what order, and how long they wait."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows_of(path: FilePath) -> list[Any]:
 
 
 def kept(rows: list[Any], sizes: tuple[int, ...] = (1_000_000,), **options: Any) -> list[Any]:
-    """What is kept of rows given so many at a time, in turn."""
+    """The kept rows, fed in batches of these sizes in turn."""
     once, at = CountedOnce(**options), 0
     out: list[Any] = []
     while at < len(rows):
@@ -56,7 +56,7 @@ def entries(rows: list[Any]) -> list[int | None]:
 
 
 def path_without_beginning(folder: FilePath, count: int, *, hosts: str = "one host", together: int = 1) -> list[Any]:
-    """The rows of a consumer behind a proxy, which acknowledges so many messages at once."""
+    """The rows of a consumer behind a proxy that acknowledges `together` messages at once."""
     path = Path(hosts, midstream=True)
     for first in range(0, count, together):
         for entry in range(first, first + together):
@@ -76,7 +76,7 @@ def test_deliveries_before_the_first_acknowledgment_are_kept_once(tmp_path: File
 
 @pytest.mark.parametrize(("together", "acks"), [(1, 1), (1, 2), (5, 1), (5, 2), (40, 1), (40, 2), (40, 3), (70, 3)])
 def test_few_acknowledgments_before_the_end_are_enough_where_all_speak_for_a_path(tmp_path: FilePath, together: int, acks: int) -> None:
-    """Of messages and of frames: those of statistics wait until a connection can be a leg."""
+    """Holds for messages and frames: rows for statistics wait until a connection can be a leg."""
     rows = path_without_beginning(tmp_path, acks * together, together=together)
     out = kept(rows, holds=True)
     assert entries(out) == [*range(acks * together)]
@@ -117,7 +117,7 @@ def each_row(rows: list[Any]) -> list[Any]:
 
 
 def together(rows: list[Any]) -> list[Any]:
-    """The rows, of which messages of one connection that stand one behind the other are one object, even one alone."""
+    """The rows, with neighbouring messages of one connection in one object, even a single one."""
     out: list[Any] = []
     for (is_message, _), group in groupby(rows, lambda row: (isinstance(row, MessageRow), getattr(row, "connection", None))):
         of_group = [*group]
@@ -140,7 +140,7 @@ def test_rows_in_another_form_are_selected_alike(tmp_path: FilePath) -> None:
 
 
 def two_subscriptions(folder: FilePath, count: int, pause: int) -> list[Any]:
-    """The rows of two consumers of one topic with the same id, at one broker, that acknowledge nothing."""
+    """The rows of two consumers of one topic with the same id, on one broker, that acknowledge nothing."""
     talks = [Conversation(("10.0.0.1", 40000 + number), ("10.0.0.2", 6650), acknowledge=False, step_ns=1000) for number in range(2)]
     for entry in range(count):
         for talk in talks:
@@ -150,7 +150,7 @@ def two_subscriptions(folder: FilePath, count: int, pause: int) -> list[Any]:
 
 
 def waiting(rows: list[Any]) -> tuple[list[Any], int]:
-    """What is kept of rows given one at a time, and how many wait at most."""
+    """The kept rows, fed one at a time, and the largest number of waiting rows."""
     once, most = CountedOnce(), 0
     out: list[Any] = []
     for row in rows:
@@ -223,7 +223,7 @@ def test_the_ends_of_a_connection_are_known_while_its_rows_wait(tmp_path: FilePa
 
 @pytest.mark.parametrize("holds", [False, True])
 def test_a_frame_that_waited_is_left_out_where_its_own_connection_turns_out_to_be_an_inner_leg(tmp_path: FilePath, holds: bool) -> None:
-    """Of three legs: the middle one is known for a leg of the outer one before the innermost is known for one of it."""
+    """With three legs, the middle one is known as a leg of the outer one before the innermost is known as a leg of it."""
     path = Path("one host", midstream=True)
     outermost = Conversation(("127.0.0.1", 30000), ("127.0.0.1", 6649), acknowledge=False, step_ns=1_000)
     for entry in range(4):
@@ -242,7 +242,7 @@ def test_a_frame_that_waited_is_left_out_where_its_own_connection_turns_out_to_b
 
 
 def test_a_message_that_is_delivered_again_from_a_position_counts_after_legs_are_known_late(tmp_path: FilePath) -> None:
-    """Two connections that were taken for strangers had each its own copy of it; the outer one gets it anew behind a seek."""
+    """Two connections seemed unrelated, and each had a copy of the message; the outer one gets it anew after a seek."""
     path = Path("one host", midstream=True)
     path.server(delivery(0)).server(delivery(1)).wait(2 * SECOND)
     path.client(ack(0)).client(ack(1))
@@ -254,7 +254,7 @@ def test_a_message_that_is_delivered_again_from_a_position_counts_after_legs_are
 
 
 def publishing(port: int, count: int = 2, *, wait: int = 0, name: str = "p") -> Conversation:
-    """A connection of a client that publishes so many messages, and closes."""
+    """A connection of a client that publishes `count` messages, and closes."""
     talk = connected(port).wait(wait).client(command_frame("PRODUCER", topic=f"{TOPIC}-{port % 3}", producer_id=1, request_id=2))
     talk.server(created(f"{name}-{port % 7}", 2))
     for number in range(count):
@@ -263,7 +263,7 @@ def publishing(port: int, count: int = 2, *, wait: int = 0, name: str = "p") -> 
 
 
 def consuming(port: int, count: int, *, wait: int = 0) -> Conversation:
-    """One of a client that gets so many messages."""
+    """A connection of a client that gets `count` messages."""
     talk = connected(port).wait(wait).client(subscribe(4, "c", 3), flow(9, 4)).server(success(3))
     for number in range(count):
         talk.server(delivery(number, 4)).client(ack(number, number=4))
@@ -286,12 +286,12 @@ def packets_of(*talks: Conversation | Path) -> list[Packet]:
 
 
 def short() -> list[Packet]:
-    """Many short connections, longer than rows are held, and one that is quiet for long."""
+    """Many short connections over more time than rows are held, and one that is quiet for long."""
     return packets_of(*(publishing(40000 + number, wait=number * SECOND // 3) for number in range(60)), publishing(50000, wait=9 * SECOND))
 
 
 def long() -> list[Packet]:
-    """Connections with more frames than are held, and with more messages than are looked at."""
+    """Connections with more frames than are held, and with more messages than are examined."""
     return packets_of(publishing(40000, HELD_ROWS_MAX), publishing(40001, 70), *(publishing(40100 + n, wait=n * SECOND) for n in range(9)))
 
 
@@ -302,25 +302,25 @@ def proxied() -> list[Packet]:
 
 
 def consumed() -> list[Packet]:
-    """Short connections, and consumers among them, whose first messages must be looked at."""
+    """Short connections, and among them consumers whose first messages must be examined."""
     consumers = (consuming(42000 + number, 5 + 80 * (number == 1), wait=number * SECOND) for number in range(4))
     return packets_of(*consumers, *(publishing(41000 + number, wait=number * SECOND // 9) for number in range(60)))
 
 
 def in_rows(rows: Sequence[Any]) -> list[Any]:
-    """Rows, also those that are in columns."""
+    """The rows, including those in columns."""
     ordered, following = split(rows)
     return [*rows] if ordered is None else [*ordered.all(), *following]
 
 
 def check(file: FilePath, size: int | None, *, holds: bool) -> tuple[int, list[Any]]:
-    """The number of batches of which columns were kept, and all rows left out, of a capture that is read in blocks of a size."""
+    """The number of batches whose columns were kept, and all omitted rows, of a capture that is read in blocks of this size."""
     with reader("require"), blocks_of(size):
         return check_batches((batch.rows for batch in parallel.run([str(file)], IN_COLUMNS, 1)), holds=holds)
 
 
 def check_batches(batches: Iterable[Sequence[Any]], *, holds: bool) -> tuple[int, list[Any]]:
-    """Do so with batches of rows."""
+    """The same for batches of rows."""
     by_columns, by_rows = (CountedOnce(holds=holds) for _ in range(2))
     of_columns, of_rows = (Statistics(outer_of=once.outer_of) for once in (by_columns, by_rows))
     left: list[Any] = []

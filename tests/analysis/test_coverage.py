@@ -1,4 +1,4 @@
-"""What a diagnosis could not judge, by connection rows and findings."""
+"""What a diagnosis could not judge, according to connection rows and findings."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_client_that_gives_up_or_a_reset_in_the_middle_is_no_refusal(values: d
 @pytest.mark.parametrize(
     ("server", "ports", "counts"),
     [
-        ("10.0.0.2:6650", (), True),  # where a known broker is
+        ("10.0.0.2:6650", (), True),  # the place of a known broker
         ("10.0.0.9:6650", (), True),  # another broker of its cluster
         ("10.0.0.9:9092", (9092,), True),
         ("10.0.0.9:443", (9092,), False),

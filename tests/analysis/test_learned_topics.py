@@ -1,4 +1,4 @@
-"""Names of topics that connections from before the capture do not know."""
+"""Names of topics that are unknown on connections from before the capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets rows stand for, and what is said of them."""
+"""The packets that rows stand for, and what is said about them."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_findings_are_kept_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None
 
 @given(random=randoms)
 def test_the_compiled_reader_keeps_frames_as_the_reference_does(random: Random) -> None:
-    """Of a stream with gaps, in batches that lack some frames, which come late, far behind or again, and with frames that have no names."""
+    """Covers a stream with gaps, in batches that lack some frames, with frames that come late, far behind or again, or have no names."""
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     position = random.choice((0, 1 << 40))
     packet = 1

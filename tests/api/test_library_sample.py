@@ -1,4 +1,4 @@
-"""A program that uses the library, as its users type-check it: mypy reads this file with all strictness."""
+"""A program that uses the library, type-checked as by its users: mypy reads this file in strict mode."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def slow_requests(path: Path, milliseconds: int) -> dict[str, list[int]]:
 
 
 def producers_of(frames: Iterator[ps.FrameRow]) -> set[str]:
-    """Return the names of those who sent."""
+    """Return the names of the producers that sent messages."""
     return {frame.producer_name for frame in frames if frame.command == "SEND" and frame.producer_name is not None}
 
 

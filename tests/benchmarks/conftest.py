@@ -1,4 +1,4 @@
-"""The tests of the benchmarks: slow, all of them."""
+"""Settings for the tests of the benchmarks, which are all slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The acceptance table: captures are made once, a wrong answer is no figure, a target is reached or missed."""
+"""The acceptance table: captures are made once, a wrong result gives no figure, a target is reached or missed."""
 
 from __future__ import annotations
 

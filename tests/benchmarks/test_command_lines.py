@@ -1,4 +1,4 @@
-"""The list of command lines has every option, and a fault among them is seen."""
+"""The list of command lines has every option, and a fault among them is noticed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_option_of_every_command_is_tried() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # hundreds of processes
 def test_no_command_line_has_a_fault(tmp_path: Path) -> None:
-    capture = shutil.copy(CAPTURES / "quickstart.pcapng", tmp_path)  # beside which an index is written
+    capture = shutil.copy(CAPTURES / "quickstart.pcapng", tmp_path)  # an index is written beside it
     done = subprocess.run([sys.executable, "-m", "benchmarks.command_lines", capture], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""The comparison shows every tool, and tells what is missing or wrong."""
+"""The comparison shows every tool, and says what is missing or wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The peer must be right, or comparing with it says nothing."""
+"""The peer must be correct, or comparisons with it mean nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fuzz driver: equal numbers give equal inputs, and a fault is found, made smaller and kept."""
+"""The fuzz driver: equal numbers give equal inputs, and a failing input is found, reduced and kept."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_fault_is_found_made_smaller_and_kept(corpus: Corpus, tmp_path: Path, 
         assert len(outcome.failures) == 1
         assert "ZeroDivisionError" in outcome.failures[0]
         (kept,) = tmp_path.iterdir()
-        if (records := pcap_records(kept.read_bytes())) is not None:  # else a pcapng, which is kept whole
+        if (records := pcap_records(kept.read_bytes())) is not None:  # any other is a pcapng, which is kept whole
             break
         kept.unlink()
     assert records is not None

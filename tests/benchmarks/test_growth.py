@@ -35,7 +35,7 @@ def test_time_that_grows_faster_than_the_capture_fails_the_benchmark(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--only", "requests", "--command", "decode", "--size", "100"]
-    monkeypatch.setattr(growth, "SLOPE_MAX", 99)  # the time of so few is lost in noise
+    monkeypatch.setattr(growth, "SLOPE_MAX", 99)  # the time of so few is noise
     assert growth.main(arguments) == 0
     monkeypatch.setattr(growth, "SLOPE_MAX", -99)
     assert growth.main(arguments) == 1

@@ -1,4 +1,4 @@
-"""A full line: every packet is kept or counted as dropped, and memory stays what it is."""
+"""A full line: every packet is kept or counted as dropped, and memory does not grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measuring runs whole processes, says what failed, and sees when two of them find different things."""
+"""Measuring runs whole processes, says what failed, and notices if two of them find different things."""
 
 from __future__ import annotations
 

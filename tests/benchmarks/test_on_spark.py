@@ -1,4 +1,4 @@
-"""What a pipeline costs: the processor time of all processes that it starts, the memory of its workers."""
+"""The cost of a pipeline: the processor time of all processes that it starts, and the memory of its workers."""
 
 from __future__ import annotations
 

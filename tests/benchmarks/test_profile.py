@@ -1,4 +1,4 @@
-"""The profile says in which stage a program stands."""
+"""The profile gives the stage of a sample."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.places import ROOT
 
 
 class Stack:
-    """As much of a frame as is looked at; innermost function first."""
+    """The used part of a stack frame; innermost function first."""
 
     def __init__(self, *functions: tuple[str, str]) -> None:
         (file, name), *outer = functions

@@ -1,4 +1,4 @@
-"""What the benchmarks read must be what they claim to be."""
+"""Captures of the benchmarks must be what they claim to be."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Pulsar clients as a program: `clients.py SERVICE_URL` sends messages in many ways and gets them, and says on standard output, one JSON
-object a line, what was sent (with the id that the broker gave it) and what was got."""
+"""Pulsar clients as a program: `clients.py SERVICE_URL` sends messages in many ways and receives them. It writes what was sent (with the id
+from the broker) and what was received to standard output, one JSON object per line.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ PRODUCERS: dict[str, Shape] = {
     },
     "chunked": CHUNKS,
 }
-"""By topic."""
+"""Options of producers by topic."""
 
 ONE_ENTRY_EACH = ("plain", "lz4")
 """Topics whose entries are one message each."""
@@ -45,17 +46,17 @@ SUBSCRIPTIONS = {
     "failover": (pulsar.ConsumerType.Failover, 2),
     "key-shared": (pulsar.ConsumerType.KeyShared, 2),
 }
-"""Types, and how many consumers."""
+"""Type, and number of consumers."""
 
 CHUNKED_BYTES = 12 << 20
-"""More than two frames of the default size hold."""
+"""More bytes than two frames of the default size can hold."""
 
 lock = threading.Lock()
 counts: Counter[str] = Counter()
 
 
 def tell(event: str, topic: str, payload: bytes, message: pulsar.MessageId, **columns: Any) -> None:
-    """One line, with the columns of a message record; columns without a value are left out."""
+    """Write one line with the columns of a message record, without columns that have no value."""
     digest = hashlib.sha256(payload).hexdigest()
     place = {"ledger": message.ledger_id(), "entry": message.entry_id(), "batch_index": message.batch_index()}
     row = {"event": event, "topic": topic, "payload_sha256": digest, "payload_size": len(payload), **place, **columns}
@@ -65,7 +66,7 @@ def tell(event: str, topic: str, payload: bytes, message: pulsar.MessageId, **co
 
 
 def moment(milliseconds: int) -> str | None:
-    """As records have it."""
+    """Return a time in the form of records."""
     if not milliseconds:
         return None
     seconds = datetime.fromtimestamp(milliseconds // 1000, timezone.utc)
@@ -73,14 +74,14 @@ def moment(milliseconds: int) -> str | None:
 
 
 def payloads(topic: str) -> list[bytes]:
-    """What is sent: sizes of many kinds, none of them the same bytes twice."""
+    """Return payloads of many sizes, all of them different."""
     if topic == "chunked":
         return [bytes([number]) * CHUNKED_BYTES + b"end" for number in range(2)]
     return [b"%s %d " % (topic.encode(), number) * (1 + number * number % 97) for number in range(MESSAGES)]
 
 
 def sent(topic: str, payload: bytes, columns: Shape, result: Any, message: pulsar.MessageId) -> None:
-    """Report a message that has its receipt."""
+    """Report a message whose receipt has arrived."""
     if result == pulsar.Result.Ok:
         tell("sent", topic, payload, message, **columns)
 
@@ -101,7 +102,7 @@ def send(client: pulsar.Client, name: str) -> int:
 
 
 def listen(client: pulsar.Client, name: str, subscription: str) -> None:
-    """Subscribe to a topic, acknowledge what comes and tell of it."""
+    """Subscribe to a topic, acknowledge its messages and report them."""
     kind, consumers = SUBSCRIPTIONS[subscription]
     topic = f"persistent://public/default/{name}"
 
@@ -116,10 +117,10 @@ def listen(client: pulsar.Client, name: str, subscription: str) -> None:
 
 
 def main(service_url: str) -> None:
-    """Consumers first, on a connection of their own; then producers; then wait until all has come."""
+    """Start consumers first, on a separate connection; then producers; then wait until all messages have arrived."""
     silent = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     receiving, sending = (pulsar.Client(service_url, logger=silent) for _ in range(2))
-    # Batches of several keys are for one consumer each only when they are made by key.
+    # With key-shared, batches of several keys go to one consumer each only if they are made by key.
     pairs = [(name, one) for name in PRODUCERS for one in SUBSCRIPTIONS if name in ONE_ENTRY_EACH or one != "key-shared"]
     for name, subscription in pairs:
         listen(receiving, name, subscription)
@@ -128,7 +129,7 @@ def main(service_url: str) -> None:
     end = time.monotonic() + WAIT_SECONDS
     while counts["got"] < wanted and time.monotonic() < end:
         time.sleep(0.05)
-    time.sleep(1)  # for what comes twice, and for acknowledgments, which are sent together
+    time.sleep(1)  # for repeated messages, and for acknowledgments, which are grouped
     sending.close()
     receiving.close()
 

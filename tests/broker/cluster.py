@@ -1,4 +1,4 @@
-"""A Pulsar cluster on loopback, each part a process of its own: a metadata store, bookies, and one broker. Run from Maven artifacts."""
+"""A Pulsar cluster on loopback, with a process for each part: a metadata store, bookies, and one broker. Runs from Maven artifacts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOOKIE = "org.apache.bookkeeper.server.Main"
 BROKER = "org.apache.pulsar.PulsarBrokerStarter"
 
 LISTENER = "relayed"
-"""Name by which clients ask for the address of a relay in front of the broker."""
+"""Name with which clients request the address of a relay in front of the broker."""
 
 
 class Cluster(msgspec.Struct):
@@ -31,21 +31,21 @@ class Cluster(msgspec.Struct):
     folder: Path
     class_path: str
     port: int
-    """Of the broker."""
+    """Port of the broker."""
     web_port: int
     relay_port: int
-    """Where clients that name `LISTENER` look for the broker."""
+    """Port for clients that name `LISTENER`."""
     bookies: dict[str, subprocess.Popen[bytes]]
-    """By endpoint."""
+    """Processes by endpoint."""
 
     @property
     def url(self) -> str:
-        """Address for clients."""
+        """Return the address for clients."""
         return f"pulsar://127.0.0.1:{self.port}"
 
     @property
     def ports(self) -> list[int]:
-        """All that is worth capturing."""
+        """Return all ports worth capturing."""
         return [self.port, self.relay_port, *(int(endpoint.rpartition(":")[2]) for endpoint in self.bookies)]
 
 

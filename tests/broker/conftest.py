@@ -1,4 +1,4 @@
-"""One standalone broker for all tests that need no more than that."""
+"""One standalone broker for all tests that need no more."""
 
 from __future__ import annotations
 

@@ -28,17 +28,17 @@ OPENED_PACKAGES = (
     "java.management/sun.management",
     "jdk.management/com.sun.management.internal",
 )
-"""What the broker looks into of the Java runtime (its own start script opens them, too)."""
+"""Parts of the Java runtime that the broker accesses (its own start script opens them, too)."""
 
 
 def missing() -> str | None:
-    """What a broker needs and is not there."""
+    """Return what a broker needs and is not there."""
     lacking = [name for name in ("java", "mvn") if shutil.which(name) is None]
     return f"a broker needs {' and '.join(lacking)}" if lacking else None
 
 
 def class_path(folder: Path) -> str:
-    """Return the class path of a broker; the folder holds what Maven tells."""
+    """Return the class path of a broker; the folder keeps the output of Maven."""
     output = folder / "classpath"
     arguments = ["-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:build-classpath", f"-Dmdep.outputFile={output}"]
     try:
@@ -51,7 +51,7 @@ def class_path(folder: Path) -> str:
 def java(path: str, *arguments: str, heap: str = "1g") -> list[str]:
     """Return the command of a program, its class or source first, with this class path."""
     limits = (f"-Xmx{heap}", "-XX:MaxDirectMemorySize=1g")
-    start = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # half of the processor time of a program that runs for seconds
+    start = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # halves the processor time of a program that runs for seconds
     command = [str(shutil.which("java")), *limits, *start, "-Dio.netty.tryReflectionSetAccessible=true"]
     for package in OPENED_PACKAGES:
         command += ["--add-opens", f"{package}=ALL-UNNAMED"]
@@ -59,7 +59,7 @@ def java(path: str, *arguments: str, heap: str = "1g") -> list[str]:
 
 
 def wait_until_healthy(broker: subprocess.Popen[bytes], web_port: int, log: Path) -> None:
-    """Return when a broker says that it is healthy; raise RuntimeError when it does not come to that."""
+    """Return when a broker says that it is healthy; raise RuntimeError if that does not happen."""
     address = f"http://127.0.0.1:{web_port}/admin/v2/brokers/health"
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and broker.poll() is None:

@@ -1,5 +1,6 @@
-"""A steady load as a program: `load.py SERVICE_URL TOPIC SECONDS RATE [LISTENER]` publishes so many messages a second, one an entry, to a
-consumer that acknowledges them, and prints how many were sent and confirmed."""
+"""A steady load as a program: `load.py SERVICE_URL TOPIC SECONDS RATE [LISTENER]` publishes RATE messages per second, one per entry, to a
+consumer that acknowledges them, and prints the numbers of sent and confirmed messages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A relay of TCP in user space: a slow link between a client and a broker."""
+"""A TCP relay in user space: a slow link between a client and a broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHUNK_BYTES = 1 << 16
 
 @contextmanager
 def relaying(port: int, target: int, delay: float) -> Iterator[None]:
-    """Hand on what comes to `port` of loopback to `target`, and back, each piece `delay` seconds after it came."""
+    """Forward connections from a loopback `port` to `target`, in both directions, with each piece `delay` seconds late."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -20,7 +20,7 @@ CLIENTS_SECONDS = 120
 
 @contextmanager
 def running(folder: Path) -> Iterator[int]:
-    """A broker with its data in this folder: its port."""
+    """Run a broker with its data in this folder, and yield its port."""
     port, web_port = free_port(), free_port()
     configuration = folder / "standalone.conf"
     ports = f"brokerServicePort={port}\nwebServicePort={web_port}\n"

@@ -1,4 +1,4 @@
-"""A cluster of a broker and three bookies under load: what is said of its storage, its links and its clients' traces."""
+"""A cluster of a broker and three bookies under load: findings about its storage, its links and the traces of its clients."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ TIMES = 5
 """The value of slow-bookie-times."""
 
 TRIES = 3
-"""Recordings until the other bookies answer in time: a busy machine stops them, too."""
+"""Number of recordings to try until the other bookies respond in time: a busy machine delays them, too."""
 
 DELAY = 0.7
-"""Of the relay, each way, in seconds."""
+"""Delay of the relay in each direction, in seconds."""
 
 TRACED = 50
 
@@ -71,7 +71,7 @@ def confirmed(clients: subprocess.Popen[str]) -> int:
 
 @pytest.fixture(scope="module")
 def stopped(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, int]:
-    """The capture of a load during which a bookie was stopped, that bookie, and the number of messages."""
+    """Record a load during which a bookie is stopped; return the capture, that bookie, and the number of messages."""
     bookie, process = next(iter(cluster.bookies.items()))
     for _ in range(TRIES):
         path = tmp_path_factory.mktemp("stopped") / "stopped.pcapng"
@@ -133,7 +133,7 @@ def test_each_journey_has_both_writes(stopped: tuple[Path, str, int], cluster: C
 
 @pytest.fixture(scope="module")
 def relayed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The capture of a load whose clients are behind a slow link."""
+    """Return the capture of a load whose clients are behind a slow link."""
     path = tmp_path_factory.mktemp("relayed") / "relayed.pcapng"
     with live(path, ports=cluster.ports), relaying(cluster.relay_port, cluster.port, DELAY):
         confirmed(load(cluster, "relayed", LISTENER))
@@ -159,7 +159,7 @@ def test_the_legs_of_a_relayed_publish_add_up(relayed: Path) -> None:
 
 
 def traces(cluster: Cluster, topic: str, *, batched: bool) -> dict[str, str]:
-    """Send messages with a client that traces; return their trace ids by number."""
+    """Send messages from a client with tracing; return their trace ids by number."""
     program = java(cluster.class_path, str(HERE / "Tracing.java"), cluster.url, topic, str(TRACED), str(batched).lower(), heap="256m")
     done = subprocess.run(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True, timeout=120)
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

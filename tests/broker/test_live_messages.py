@@ -1,4 +1,4 @@
-"""`pulsarscope live` beside real clients: what it tells of messages is what they say they sent and got, all of it and none twice."""
+"""`pulsarscope live` beside real clients: it reports exactly the messages that they sent and received, all of them and none twice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOT = ("topic", "subscription", "payload_sha256", "payload_size", "key", "proper
 
 @pytest.fixture(scope="module")
 def recorded(port: int, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
-    """What the clients say, what `live` says, and its closing words."""
+    """The clients' messages, those of `live`, and its closing words."""
     pytest.importorskip("pulsar", reason="the clients need the wheel pulsar-client")
     folder = tmp_path_factory.mktemp("live")
     kept, rows = folder / "kept.pcapng", folder / "rows.ndjson"
@@ -73,7 +73,7 @@ def test_messages_are_what_clients_say(
 ) -> None:
     said, rows, _ = recorded
     of_clients = Counter(_columns_of(row, names) for row in said if row["event"] == event)
-    topics = {row["topic"] for row in said}  # the broker has some of its own
+    topics = {row["topic"] for row in said}  # the broker has topics of its own
     messages = [row for row in rows if row["record"] == "message" and row["direction"] == direction and row["topic"] in topics]
     of_live = Counter(_columns_of(row, names) for row in messages)
     assert of_clients.total() > 500
@@ -95,5 +95,5 @@ def test_acknowledgments_are_those_of_the_clients(recorded: tuple[list[dict[str,
 
 
 def _columns_of(row: dict[str, Any], names: tuple[str, ...]) -> str:
-    """Some columns of a message."""
+    """Return some columns of a message."""
     return json.dumps([*map(row.get, names), row.get("batch_index", -1)], sort_keys=True)

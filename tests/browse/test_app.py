@@ -1,4 +1,4 @@
-"""The screen: what keys do, on real captures."""
+"""The screen: the effect of keys, on real captures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KEYS = {" ": "space", "=": "equals_sign", '"': "quotation_mark", "/": "slash", "
 
 
 def on_screen(steps: Steps, *files: Path, size: tuple[int, int] = (120, 40), **options: Any) -> None:
-    """Take steps on the screen of captures that are read."""
+    """Take steps on the screen of captures."""
 
     async def run() -> None:
         with TemporaryFile() as kept:
@@ -45,7 +45,7 @@ def on_screen(steps: Steps, *files: Path, size: tuple[int, int] = (120, 40), **o
 
 
 WAIT_SECONDS = 60
-"""Much more than anything takes on a busy machine."""
+"""Much more than any step takes on a busy machine."""
 
 
 async def until(holds: Callable[[], bool], pilot: Any) -> None:
@@ -329,7 +329,7 @@ def test_lines_of_a_diagram_are_identified_by_the_names_of_frames(line: str, fra
 
 @pytest.mark.slow
 def test_payloads_are_searched_inside_compressed_batches(captures: Path) -> None:
-    """The text stands in no field."""
+    """No field contains the text."""
 
     async def steps(app: Any, pilot: Any) -> None:
         noted: list[str] = []
@@ -378,7 +378,7 @@ def test_marks_times_copies_and_help(captures: Path) -> None:
         await pilot.press("question_mark")
         await pilot.pause()
         assert "as JSON" in text_of(app)
-        await pilot.pause(0.5)  # what is read meanwhile is shown later
+        await pilot.pause(0.5)  # what is read in the meantime is shown later
         await pilot.press("escape", "D", "t")
         await pilot.pause(0.1)
         assert app.filter_text.startswith("topic == ")
@@ -615,7 +615,7 @@ def test_the_prompt_says_what_it_asks_for_and_completes_only_names(captures: Pat
     async def steps(app: Any, pilot: Any) -> None:
         await pilot.press("slash")
         await until(lambda: "a text in lines and fields" in text_of(app), pilot)
-        assert "/ Search" not in text_of(app).splitlines()[-1]  # it writes a slash here
+        assert "/ Search" not in text_of(app).splitlines()[-1]  # it types a slash here
         await write(pilot, "ERROR")
         await pilot.pause(0.2)
         assert "ERROR.error" not in text_of(app)

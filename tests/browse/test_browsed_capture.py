@@ -1,4 +1,4 @@
-"""Bytes of frames from the packets near them."""
+"""Bytes of frames, from the packets around them."""
 
 from __future__ import annotations
 

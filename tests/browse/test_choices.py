@@ -1,4 +1,4 @@
-"""What a user has chosen is kept, and never in the way."""
+"""Choices of the user are kept, and never get in the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections that come, change and go."""
+"""Connections that appear, change and disappear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames come back as they were added, whatever was added together."""
+"""Frames come back as they were added, however they were grouped."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def records(draw: st.DrawFn) -> Record:
 
 @st.composite
 def pcaps(draw: st.DrawFn) -> bytes:
-    """Draw one file, or some joined by cat."""
+    """Draw one file, or several concatenated files."""
     magic, byte_order = draw(st.sampled_from(MAGICS)), draw(st.sampled_from("<>"))
     snaplen = draw(st.sampled_from((250, 262_144)))
     files = draw(st.lists(st.lists(records(), max_size=30), min_size=1, max_size=3))
@@ -261,7 +261,7 @@ def looks_like_records(data: bytes, position: int, many: int) -> bool:
 
 
 def test_a_capture_that_is_copied_in_a_capture_misleads_nobody() -> None:
-    """Show that a heuristic search finds a false border inside a packet, with 64 records behind it."""
+    """Show that a heuristic search finds a false border inside a packet, followed by 64 records."""
     data = capture_of_a_copied_capture(1 << 20)
     size = 64 << 10
     portions = check(data, size)

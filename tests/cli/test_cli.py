@@ -200,7 +200,7 @@ def test_an_interrupted_command_is_five(captures: Path, tmp_path: Path) -> None:
         while not [*tmp_path.glob("out.ndjson.*.partial")] and time.monotonic() < end:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        # Not communicate(): it would close standard input, which ends the command the ordinary way.
+        # Not communicate(): it would close standard input, which ends the command in the ordinary way.
         assert b"interrupted" in process.stderr.read()
         assert process.wait(60) == 5
 
@@ -243,7 +243,7 @@ def test_every_output_follows_the_filter(
     quickstart = str(captures / "quickstart.pcapng")
     assert run(monkeypatch, "decode", quickstart, "-Y", "command == CONNECTED", *view) == 0
     out = capsys.readouterr().out
-    assert out.count("CONNECTED") == (2 if view == ["-x"] else 1)  # as the value of a field, too
+    assert out.count("CONNECTED") == (2 if view == ["-x"] else 1)  # also as the value of a field
     assert "SEND" not in out
     if view == ["-x"]:
         assert out.count("0000  ") == 1
@@ -268,7 +268,7 @@ def test_follow_draws_a_message_across_connections(
     assert [
         next(word for word in line.split() if word.isupper() and word.isascii() and word[0] > "9") for line in drawn if "later" not in line
     ] == commands
-    assert [line.split()[2] for line in drawn if "later" not in line] == ["#15", "#15", "#1", "#15", "#15"]  # as decode names them
+    assert [line.split()[2] for line in drawn if "later" not in line] == ["#15", "#15", "#1", "#15", "#15"]  # named as by decode
 
 
 @pytest.mark.parametrize("options", [(), ("-V",), ("--jobs", "2")])
@@ -388,10 +388,10 @@ def test_credentials_in_properties_are_in_no_output(
 ) -> None:
     pairs = [{"key": "plain", "value": "shown"}, {"key": "db.password", "value": "h1dden"}]
     talk = ScriptedConnection(6650).client(CONNECT).server(CONNECTED).client(producer()).server(created())
-    for number in range(3):  # what is like the frame before is read by its template
+    for number in range(3):  # a frame like the previous one is read with its template
         talk.client(payload_frame("SEND", message_metadata(properties=pairs), b"x", producer_id=1, sequence_id=number))
     several = batch([Single(b"x", {"properties": pairs})] * 40)
-    if view != ["-x"]:  # which shows what is in payloads
+    if view != ["-x"]:  # it shows the content of payloads
         talk.client(payload_frame("SEND", message_metadata(num_messages_in_batch=40), several, producer_id=1, sequence_id=3))
     path = tmp_path / "a.pcap"
     path.write_bytes(talk.close().pcap())
@@ -414,7 +414,7 @@ def test_credentials_in_properties_are_in_no_output(
     ],
 )
 def test_what_nothing_contains_is_six_and_one_line(tmp_path: Path, raised: str, line: str, jobs: str) -> None:
-    """In this process, and in those that decode."""
+    """Holds in this process, and in those that decode."""
     (tmp_path / "usercustomize.py").write_text(
         f"from pulsarscope.tcp import assembler\ndef feed(*_, **__): raise {raised}\nassembler.Assembler.feed = feed\n"
     )
@@ -441,7 +441,7 @@ def test_a_signal_before_the_command_takes_signals_is_five_and_one_line(
 
 
 class Interrupting:
-    """A finder of modules in whose work Ctrl-C is pressed."""
+    """A finder of modules during whose work Ctrl-C is pressed."""
 
     def find_spec(self, name: str, *_: object) -> None:
         if name == "pulsarscope.cli":
@@ -466,7 +466,7 @@ def test_the_package_imports_nothing_before_the_program_takes_signals() -> None:
 
 
 class Gone(io.StringIO):
-    """A standard error that nobody reads any more."""
+    """A standard error without a reader."""
 
     def write(self, _: str) -> int:
         raise BrokenPipeError

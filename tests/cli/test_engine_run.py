@@ -1,4 +1,4 @@
-"""However many processes a command takes, what it writes is what it writes with one."""
+"""The output of a command is the same with any number of processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Wireshark asks its capture programs, and the capture that it gets."""
+"""The interface between Wireshark and its capture programs, and the capture that it gets."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_capture_reaches_the_pipe_until_it_is_stopped(captures: Path, tmp_path
                     read.extend(os.read(pipe, 1 << 20))
 
         try:
-            read_until(lambda: bool(read))  # the head is written once the capture has started
+            read_until(lambda: bool(read))  # the file header is written once the capture has started
             replay(said_in(captures / "quickstart.pcapng")[:1], port)
             read_until(lambda: "SEND_RECEIPT" in commands())
         finally:

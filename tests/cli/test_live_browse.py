@@ -1,4 +1,4 @@
-"""The screen of a live capture: it fills while packets come, waits, and keeps what came before."""
+"""The screen of a live capture: it fills while packets come, waits, and keeps earlier content."""
 
 from __future__ import annotations
 

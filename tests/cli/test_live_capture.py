@@ -1,4 +1,4 @@
-"""What the screen and the metrics of a live capture count of a path of which both legs are captured."""
+"""What the screen and the metrics of a live capture count on a path with both legs captured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.places import CAPTURES
 
 
 def piped(folder: Path, data: bytes) -> str:
-    """The name of a pipe through which a capture comes."""
+    """The name of a pipe that delivers a capture."""
     path = folder / "pipe"
     os.mkfifo(path)
     threading.Thread(target=path.write_bytes, args=(data,), daemon=True).start()

@@ -15,7 +15,7 @@ class Terminal(io.StringIO):
 
 
 def watch(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """A terminal in place of standard error."""
+    """A terminal as standard error."""
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")

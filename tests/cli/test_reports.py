@@ -81,7 +81,7 @@ def test_a_capture_is_never_overwritten_by_its_report(
 
 
 def examples() -> list[tuple[str, str]]:
-    """Commands of README.md with what they are said to write."""
+    """Commands of README.md with their output there."""
     blocks = re.findall(r"^```console\n\$ pulsarscope (.*?)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     return [(command, shown) for command, shown in blocks]
 

@@ -35,7 +35,7 @@ def run(captures: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def slowly(captures: Path, *options: str) -> None:
-    """Run it on packets that come in several pieces."""
+    """Run it on packets that arrive in several pieces."""
     with subprocess.Popen([*COMMAND, *options], stdin=subprocess.PIPE) as live:
         assert live.stdin is not None
         data = (captures / "stuck-consumer.pcap").read_bytes()

@@ -28,7 +28,7 @@ Blocks = list[list[Any]]
 
 
 class FakeRun(rows.Run):
-    """A run that gives the blocks it was made with."""
+    """A run that returns given blocks."""
 
     def __init__(
         self, blocks: Blocks, *, damaged: bool = False, severities: dict[str, int] | None = None, ends: BaseException | None = None
@@ -48,7 +48,7 @@ class FakeRun(rows.Run):
 
 @pytest.fixture
 def fake_runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[pipeline.Options]]:
-    """Make the pipeline give some blocks; what it was asked for is in the list."""
+    """Let the pipeline return some blocks; the list receives its requests."""
 
     def make_run(blocks: Blocks, **values: Any) -> list[pipeline.Options]:
         requested: list[pipeline.Options] = []
@@ -245,7 +245,7 @@ def test_a_selection_reports_whether_its_limit_was_reached(limit: int | None, li
 
 def test_the_limit_counts_alike_what_waited_until_the_end() -> None:
     class Waiting:
-        """Rows that are kept at the end."""
+        """An output that keeps its rows until the end."""
 
         def __init__(self) -> None:
             self.endpoints: dict[str, tuple[str, str]] = {}
@@ -269,7 +269,7 @@ def test_the_limit_counts_alike_what_waited_until_the_end() -> None:
 
 def test_rows_that_waited_together_are_written_in_parts() -> None:
     class AllAtOnce:
-        """Rows that are kept together."""
+        """An output that keeps rows together."""
 
         def __init__(self) -> None:
             self.endpoints: dict[str, tuple[str, str]] = {}
@@ -530,5 +530,5 @@ def test_the_tail_of_text_has_what_came_before(captures: Path, monkeypatch: pyte
     assert run(monkeypatch, "decode", str(captures / "quickstart.pcapng"), "--tail", "2", "-x") == 0
     out = capsys.readouterr().out
     assert out.count("totalSize") == 2
-    assert "sub sub-a" in out  # from a SUBSCRIBE before
+    assert "sub sub-a" in out  # from an earlier SUBSCRIBE
     assert run(monkeypatch, "decode", str(captures / "quickstart.pcapng"), "--tail", "2", "--limit", "1") == 2

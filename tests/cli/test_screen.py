@@ -1,4 +1,4 @@
-"""The screen of `live --top` in a terminal, as a user drives it."""
+"""The screen of `live --top` in a terminal, operated like by a user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pulsarscope.cli.screen import keys_in
 
 COMMAND = (sys.executable, "-m", "pulsarscope", "live", "--top", "-i")
 DRILLED = 300
-"""Packets of the capture of a stuck consumer, which is open then."""
+"""Number of packets of the capture of a stuck consumer, whose connection is then open."""
 
 LEFT = "\x1b[?25h\x1b[?1049l"
 
@@ -44,23 +44,23 @@ class Terminal:
 
     @property
     def picture(self) -> str:
-        """The latest whole picture without colours."""
+        """Return the latest whole picture without colours."""
         pictures = re.findall(r"\x1b\[\?2026h\x1b\[H(.*?)\x1b\[\?2026l", self.output, re.DOTALL)
         return re.sub(r"\x1b\[[0-9;]*[mK]", "", pictures[-1]).replace("\r", "") if pictures else ""
 
     def read(self, seconds: float = 0.05) -> bool:
-        """Read what comes in this time; False at the end."""
+        """Read the output of this time; return False at its end."""
         if select.select([self._descriptor], [], [], seconds)[0]:
             try:
                 data = os.read(self._descriptor, 65_536)
-            except OSError:  # Linux ends a terminal so
+            except OSError:  # a terminal ends in this way on Linux
                 return False
             self.output += data.decode(errors="replace")
             return bool(data)
         return True
 
     def wait_for(self, pattern: str, *, raw: bool = False) -> str:
-        """The picture once it matches, or all output."""
+        """Return the first picture that matches, or all output."""
         end = time.monotonic() + 60
         while time.monotonic() < end:
             if re.search(pattern, self.output if raw else self.picture, re.MULTILINE):
@@ -70,13 +70,13 @@ class Terminal:
         raise AssertionError(f"{pattern!r} is not in\n{self.output[-3_000:] if raw else self.picture}")
 
     def is_as_before(self) -> bool:
-        """Whether what is typed is shown, and comes line by line."""
+        """Return whether typed text is shown, and comes line by line."""
         modes = int(termios.tcgetattr(self._descriptor)[3])
         return bool(modes & termios.ECHO and modes & termios.ICANON)
 
 
 def head(capture: Path, packets: int) -> bytes:
-    """The beginning of a pcap file."""
+    """Return the beginning of a pcap file."""
     data, at = capture.read_bytes(), 24
     for _ in range(packets):
         at += 16 + int(struct.unpack_from("<I", data, at + 8)[0])
@@ -90,7 +90,7 @@ def _becomes_leader() -> None:
 
 @contextmanager
 def in_terminal(*command: str, packets: bytes | None = None, width: int = 80) -> Iterator[tuple[Terminal, subprocess.Popen[bytes]]]:
-    """A command that has a terminal of its own; `packets` come in a pipe as standard input, else that is the terminal, too."""
+    """Run a command in a terminal of its own; `packets` come from a pipe as standard input, which is otherwise the terminal, too."""
     ours, theirs = pty.openpty()
     terminal = Terminal(ours)
     terminal.resize(width, 24)
@@ -113,7 +113,7 @@ def in_terminal(*command: str, packets: bytes | None = None, width: int = 80) ->
 
 
 def ended(terminal: Terminal, process: subprocess.Popen[bytes]) -> str:
-    """What is left on the terminal behind the last picture, once the process has ended."""
+    """Return the text of the terminal after the last picture, once the process has ended."""
     terminal.wait_for(re.escape(LEFT), raw=True)
     end = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < end:
@@ -213,7 +213,7 @@ def test_without_a_keyboard_it_says_how_it_ends(captures: Path) -> None:
     terminal = Terminal(ours)
     command = [*COMMAND, "-"]
     environment = {**os.environ, "TERM": "xterm"}
-    # A session of its own without a terminal: there is no /dev/tty.
+    # A separate session without a terminal: there is no /dev/tty.
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs, start_new_session=True, env=environment) as process:
         os.close(theirs)
         assert process.stdin is not None

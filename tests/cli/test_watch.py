@@ -60,7 +60,7 @@ def test_a_batch_is_one_line() -> None:
 
 
 class Clock:
-    """Clock, captures that land, and a stream that decodes them; the signal to stop comes at the time of an 11th look."""
+    """Clock, arriving captures, and a stream that decodes them; the signal to stop comes at the 11th look at the clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, look_seconds: float, batches: list[float]) -> None:
         self.now = 100.0
@@ -68,7 +68,7 @@ class Clock:
         self.grown: list[str] = []
         self._look_seconds = look_seconds
         self._batches = batches
-        """Seconds that are left of the decoding, at each look."""
+        """Remaining seconds of decoding at each look."""
         self.decoded: list[Any] = []
         monkeypatch.setattr("pulsarscope.cli.watch.time", self)
 

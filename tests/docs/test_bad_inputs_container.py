@@ -1,4 +1,4 @@
-"""Rows 1 to 33 of docs/bad_inputs.tsv: files that are no captures, or damaged ones."""
+"""Rows 1 to 33 of docs/bad_inputs.tsv: files that are not captures, or are damaged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def header(magic: int = 0xA1B2C3D4, version: tuple[int, int] = (2, 4), snaplen: 
 
 
 def record(packet: Packet, *, captured: int | None = None, wire: int | None = None, fraction: int | None = None) -> bytes:
-    """A pcap record in microseconds whose fields may lie."""
+    """A pcap record in microseconds whose fields may be wrong."""
     seconds, nanoseconds = divmod(packet.time_ns, 1_000_000_000)
     size = len(packet.data)
     fields = (
@@ -68,7 +68,7 @@ def in_blocks(data: bytes) -> bytes:
     return first + packer.compress(data[500:]) + packer.flush()
 
 
-# ---- what is no capture
+# ---- no capture
 
 REFUSED: list[tuple[int, bytes, str]] = [
     (1, b"", "empty"),
@@ -108,7 +108,7 @@ def test_what_is_no_capture_is_refused_by_name_and_costs_the_others_nothing(tmp_
     assert beside.commands == HEALTHY
 
 
-# ---- what is read as if nothing were
+# ---- read like an ordinary capture
 
 READ: list[tuple[int, str, bytes]] = [
     (4, "microseconds", reheaded()),
@@ -209,7 +209,7 @@ def test_times_after_2038_are_read(tmp_path: Path) -> None:
     assert seen.frames[0].time == late[3].time_ns
 
 
-# ---- what is damaged, or contradicts itself: what is found, and how many frames are decoded all the same
+# ---- damaged or contradictory: the findings, and the number of frames that are still decoded
 
 
 class Damage(NamedTuple):
@@ -221,7 +221,7 @@ class Damage(NamedTuple):
 
 
 SECOND_SEND = len(header()) + len(records(PACKETS[: len(opened().packets) + 4]))
-"""Where the record of the second SEND begins, in microseconds."""
+"""Position of the record of the second SEND, in microseconds."""
 
 CUT_AT_SEND = [*OPENING, *sent(1)]
 HUGE = struct.pack("<IIII", 1, 1, 0xFFFF_FFFF, 60)
@@ -372,7 +372,7 @@ def test_a_cut_says_where_it_is(tmp_path: Path) -> None:
 def test_a_claim_of_four_gibibytes_takes_no_memory(tmp_path: Path) -> None:
     path = capture(tmp_path, header() + HUGE)
     script = "import sys\nimport pulsarscope\nfor _ in pulsarscope.open(*sys.argv[1:]).frames(): pass\n"
-    # Not ru_maxrss: that counts what the process of the tests took before it became this one.
+    # Not ru_maxrss: that includes what the process of the tests took before it became this one.
     script += "peak = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
     script += "assert int(peak) < 200 << 10, peak"
     subprocess.run([sys.executable, "-c", script, str(path)], check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""Rows 67 to 102 of docs/bad_inputs.tsv: frames and commands that no honest peer sends, and traffic that is none."""
+"""Rows 67 to 102 of docs/bad_inputs.tsv: frames and commands that no sound peer sends, and traffic of other protocols."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_counts_are_exact_however_many_there_are(tmp_path: Path) -> None:
 
 
 def required_fields(descriptor: Descriptor, seen: set[str]) -> set[str]:
-    """Message.field of all required fields that can occur in a message."""
+    """Message.field for all required fields that can occur in a message."""
     if descriptor.full_name in seen:
         return set()
     seen.add(descriptor.full_name)
@@ -131,7 +131,7 @@ def test_every_command_names_the_required_fields_that_it_lacks(tmp_path: Path) -
     assert len(required_fields(pb.BaseCommand.DESCRIPTOR, set())) > 100
 
 
-# ---- sizes that the broker announces
+# ---- sizes announced by the broker
 
 
 def announcing(size: int) -> Conversation:
@@ -191,7 +191,7 @@ def test_how_frames_are_cut_into_segments_changes_nothing(tmp_path: Path, mss: i
     assert [exchange.status for exchange in seen.exchanges] == ["ok"] * 22
 
 
-# ---- not Pulsar, or not where it is expected
+# ---- not Pulsar, or not in the expected place
 
 HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(250))
 KAFKA = struct.pack(">IHHIH", 30, 18, 3, 1, 8) + b"consumer" + bytes(12)
@@ -271,13 +271,13 @@ def test_a_second_connect_is_a_frame_like_any_other(tmp_path: Path) -> None:
 
 
 def fodder(size: int) -> bytes:
-    """Starts of frames that never are."""
+    """Starts of frames that never follow."""
     head = struct.pack(">II", 4000, 3000) + SEND_COMMAND[:9]
     return b"\xff\xff\xff\xff" + head * (size // len(head))
 
 
 def checked_fodder(size: int) -> bytes:
-    """Starts of frames with a checksum that must be computed to be wrong."""
+    """Starts of frames whose wrong checksum must be computed."""
     start = struct.pack(">II", 60_000, len(SEND_COMMAND)) + SEND_COMMAND + CHECKSUM_MAGIC
     return b"\xff\xff\xff\xff" + start * (size // len(start))
 
@@ -293,7 +293,7 @@ def test_bytes_that_look_like_frames_take_linear_time(tmp_path: Path, make: Call
         seen = look(path)
         assert_promised(102, seen, {"frame-too-large", "bytes-skipped"})
         assert seen.commands[: len(OPENING)] == OPENING
-        assert 3 <= seen.commands.count("SEND") <= 4  # the work for the fodder may cost one frame behind it
+        assert 3 <= seen.commands.count("SEND") <= 4  # the work for the fodder may cost one frame after it
         return time.process_time() - start
 
     small, large = seconds(MIB // 8), seconds(MIB // 2)

@@ -1,4 +1,4 @@
-"""Chance against the whole catalogue: damaged real captures, and damaged frames whose checksums are right again."""
+"""Random damage against the whole catalogue: damaged real captures, and damaged frames with corrected checksums."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.scenarios.bad_inputs.payloads import BATCH, TEXT
 from tests.scenarios.wire import raw_frame
 
 SECONDS = 3.0
-"""Then a test ends, however many inputs it has tried: other machines are slower, and benchmarks.fuzz tries far more."""
+"""Time after which a test ends, whatever the number of inputs: other machines are slower, and benchmarks.fuzz tries far more."""
 
 FILE_HEADER_BYTES = 24
 CAPTURE_MAX_BYTES = 200_000
@@ -37,7 +37,7 @@ def plain(path: Path) -> bytes:
     return zstandard.ZstdDecompressor().decompressobj().decompress(data) if path.suffix == ".zst" else data
 
 
-# ---- real captures, damaged blindly
+# ---- real captures, damaged at random
 
 
 def change_bytes(dice: Random, data: bytes) -> bytes:
@@ -62,7 +62,7 @@ def repeat(dice: Random, data: bytes) -> bytes:
 
 
 def change_payloads(dice: Random, data: bytes) -> bytes:
-    """Damages what the packets of a little-endian pcap file hold, but no header that would lose the packet."""
+    """Damage the content of packets of a little-endian pcap file, but no header whose damage would lose the packet."""
     if data[:4] not in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"):
         return change_bytes(dice, data)
     changed = bytearray(data)
@@ -80,7 +80,7 @@ MUTATORS: list[Callable[[Random, bytes], bytes]] = [change_bytes, cut, leave_out
 
 
 def assert_records_hold(lines: list[bytes]) -> None:
-    """Each line is JSON; what is framed, skipped, missing and unfinished adds up to each stream."""
+    """Require that each line is JSON; and that framed, skipped, missing and unfinished bytes add up to each stream."""
     framed: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     connections: list[dict[str, Any]] = []
     for line in lines:
@@ -121,11 +121,11 @@ def test_no_damage_to_a_capture_raises_or_loses_a_byte(
     assert capsys.readouterr().out == ""
 
 
-# ---- frames, damaged inside
+# ---- frames with damage inside
 
 
 def damaged(dice: Random, data: bytes) -> bytes:
-    """Some bytes of it changed, left out or repeated."""
+    """The bytes with some changed, left out or repeated."""
     changed = bytearray(data)
     for _ in range(dice.choice((1, 1, 1, 2, 5))):
         at = dice.randrange(len(changed) + 1)
@@ -161,7 +161,7 @@ ENTRIES: list[tuple[dict[str, Any], bytes]] = [
 
 
 def odd_frame(dice: Random) -> bytes:
-    """A frame with damage in one part, whose sizes and checksum fit all the same; or, seldom, do not."""
+    """A frame with damage in one part, with correct sizes and checksum; rarely with wrong ones."""
     part = dice.randrange(8)
     if part < 2:
         return raw_frame(damaged(dice, dice.choice(COMMANDS)))
@@ -176,7 +176,7 @@ def odd_frame(dice: Random) -> bytes:
 
 
 def shape(seen: Seen) -> list[tuple[Any, ...]]:
-    """What must not depend on how the streams were cut into packets."""
+    """Properties that must not depend on how the streams were cut into packets."""
     return [(one.direction, one.offset, one.size, one.command, one.status, one.findings) for one in seen.frames] + [
         (one.direction, one.sequence_id, one.batch_index, one.status, one.payload_sha256) for one in seen.messages
     ]
@@ -205,4 +205,4 @@ def test_bytes_of_no_protocol_are_never_taken_for_frames(tmp_path: Path) -> None
         data = sized(dice.randbytes(dice.randrange(8, 20_000)))
         conversation = Conversation(server=("10.0.0.2", 9092)).handshake().client(data).server(data[::-1]).close()
         seen = look(capture(tmp_path, conversation.packets))
-        assert (seen.frames, [row.code for row in seen.findings]) == ([], ["not-kafka07"])  # for it is the port of that
+        assert (seen.frames, [row.code for row in seen.findings]) == ([], ["not-kafka07"])  # it is the port of kafka07

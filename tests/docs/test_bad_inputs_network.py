@@ -1,4 +1,4 @@
-"""Rows 34 to 66 of docs/bad_inputs.tsv: links, IP and TCP as they should not be, and as networks make them."""
+"""Rows 34 to 66 of docs/bad_inputs.tsv: links, IP and TCP with faults, and with the usual effects of networks."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ SENDS = [index for index, packet in enumerate(PACKETS) if b"hello" in packet.dat
 
 
 def changed(change: Callable[[bytes], bytes], indexes: Sequence[int] | None = None) -> list[Packet]:
-    """The healthy packets, all or some of them changed."""
+    """The healthy packets, with all or some of them changed."""
     return [
         packet._replace(data=change(packet.data)) if indexes is None or index in indexes else packet for index, packet in enumerate(PACKETS)
     ]
 
 
 def patched(offset: int, new: bytes) -> Callable[[bytes], bytes]:
-    """Overwrites bytes of an Ethernet frame."""
+    """A function that overwrites bytes of an Ethernet frame."""
     return lambda data: data[:offset] + new + data[offset + len(new) :]
 
 
@@ -72,12 +72,12 @@ def tags(*values: int) -> Callable[[bytes], bytes]:
 
 
 def relinked(header: bytes) -> Callable[[bytes], bytes]:
-    """Another link header in place of Ethernet's."""
+    """A packet with another link header instead of Ethernet."""
     return lambda data: header + data[LINK_BYTES:]
 
 
 def tunnelled(protocol: int, header: bytes = b"", *, times: int = 1) -> Callable[[bytes], bytes]:
-    """The IP packet in another one."""
+    """An IP packet in another one."""
 
     def change(data: bytes) -> bytes:
         for _ in range(times):
@@ -88,24 +88,24 @@ def tunnelled(protocol: int, header: bytes = b"", *, times: int = 1) -> Callable
 
 
 def in_mpls(number: int) -> Callable[[bytes], bytes]:
-    """The IP packet behind a stack of so many MPLS labels."""
+    """An IP packet after a stack of `count` MPLS labels."""
     return lambda data: data[:12] + b"\x88\x47" + labels(number, data[LINK_BYTES:])
 
 
 def fragmented(order: Callable[[list[bytes]], list[bytes]]) -> list[Packet]:
-    """The healthy packets, the third SEND in fragments of 48 bytes."""
+    """The healthy packets, with the third SEND in fragments of 48 bytes."""
     packet = PACKETS[SENDS[2]]
     parts = order(fragments(packet.data[LINK_BYTES:], 48))
     return [*PACKETS[: SENDS[2]], *(packet._replace(data=packet.data[:LINK_BYTES] + part) for part in parts), *PACKETS[SENDS[2] + 1 :]]
 
 
 def other(data: bytes) -> bytes:
-    """The fragment with another last byte."""
+    """A fragment with another last byte."""
     return data[:-1] + bytes([data[-1] ^ 0xFF])
 
 
 def six(headers: bytes = b"", first: int = 6) -> list[Packet]:
-    """The healthy segments over IPv6, behind these extension headers."""
+    """The healthy segments over IPv6, after these extension headers."""
     found = []
     for packet in PACKETS:
         tcp = packet.data[LINK_BYTES + IP_BYTES :]
@@ -258,7 +258,7 @@ BIG_COMMANDS = [*OPENING, *sent(3)]
 
 
 def moved(packets: list[Packet], source: int, target: int) -> list[Packet]:
-    """A packet at another place, with the time stamps in order."""
+    """The packets with one moved to another place, and the times in order."""
     packets = list(packets)
     packets.insert(target, packets.pop(source))
     return retimed(packets)
@@ -277,7 +277,7 @@ def payload_of(packet: Packet) -> bytes:
 
 
 def resent(packet: Packet, start: int, end: int, *, grow: bytes = b"", wrong: bool = False) -> Packet:
-    """Bytes start to end of a segment, again, 10 ms later."""
+    """Bytes `start` to `end` of a segment, sent again 10 ms later."""
     data = payload_of(packet)[start:end] + grow
     if wrong:
         data = bytes(byte ^ 0xFF for byte in data)
@@ -412,7 +412,7 @@ def test_a_segment_out_of_any_window_is_left_out(tmp_path: Path) -> None:
 
 
 def by_sender(seen: Seen, commands: list[str]) -> bool:
-    """Both directions give these commands in this order; a stream that had to be recognised may be readable later than the other."""
+    """Require these commands of each direction, in this order; a stream that had to be recognised may be readable later than the other."""
     from_server = {"CONNECTED", "PRODUCER_SUCCESS", "SEND_RECEIPT"}
     found = [(frame.command or "", frame.direction) for frame in seen.frames if frame.status == "ok"]
     return all(
@@ -541,7 +541,7 @@ def test_a_port_used_again_is_another_connection(tmp_path: Path, *, closing: boo
 
 
 def next_sequence(packets: list[Packet]) -> int:
-    """The client's next sequence number."""
+    """The next sequence number of the client."""
     return max(sequence_of(p) + len(payload_of(p)) for p in packets if p.data[LINK_BYTES + IP_BYTES :][:2] == b"\x9c\x40")
 
 
@@ -621,7 +621,7 @@ def test_a_flood_of_connections_is_bounded(tmp_path: Path, monkeypatch: pytest.M
     flood = [
         Packet(START_NS, ethernet(ip_packet("10.9.9.9", "10.0.0.2", tcp_segment(port, 6650, 1, flags=SYN)))) for port in range(1024, 4096)
     ]
-    # A block is 1 MiB: what does not fit is given up at its end.
+    # A block is 1 MiB: the excess is given up at its end.
     padding = [Packet(START_NS, bytes(60_000))] * 18
     seen = look(capture(tmp_path, [*flood, *padding, *healthy()]))
     assert_promised(62, seen, {"memory-cap"})

@@ -1,4 +1,4 @@
-"""Rows 103 to 114 and 121 to 124 of docs/bad_inputs.tsv: batches, chunks, codecs and sessions that contradict themselves."""
+"""Rows 103 to 114 and 121 to 124 of docs/bad_inputs.tsv: batches, chunks, codecs and sessions with contradictions."""
 
 from __future__ import annotations
 
@@ -145,12 +145,12 @@ def batch_of_properties() -> bytes:
 
 
 def large_chunks(uuid: str) -> list[bytes]:
-    """120 MiB; the numbers stand in the place of {}."""
+    """120 MiB; {} stands for the numbers."""
     return [chunk(0 if "{}" in uuid else number, 25, bytes(5 * MIB - 1000), uuid.format(number)) for number in range(24)]
 
 
 def stored_chunks() -> list[bytes]:
-    """As much as may wait, and as much again when it is whole and opened."""
+    """As much as may wait, and the same again when it is complete and opened."""
     packer = zlib.compressobj(0)
     data = packer.compress(bytes(58 * MIB)) + packer.flush()
     parts = [data[start : start + 5 * MIB] for start in range(0, len(data), 5 * MIB)]
@@ -181,7 +181,7 @@ MEMORY: dict[str, tuple[int, Callable[[], list[bytes]]]] = {
     "58 MiB of chunks that hold as much": (320, stored_chunks),
     "thirty thousand keys on one message": (160, lambda: [hostile_keys()]),
 }
-"""Mebibytes that the whole process may take at its peak, of which it takes 35 for anything; and frames."""
+"""Peak memory that the whole process may take in MiB, of which any run takes 35; and the number of frames."""
 
 MEASURED = """
 import sys

@@ -1,4 +1,4 @@
-"""Rows 125 to 129 of docs/bad_inputs.tsv: hostile text, large values, and places that cannot be written."""
+"""Rows 125 to 129 of docs/bad_inputs.tsv: hostile text, large values, and unwritable destinations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.scenarios.bad_inputs.text import HOSTILE, OWN_COLORS, hostile_packets
 
 
 def written(path: Path, tmp_path: Path, **options: Any) -> str:
-    """What the command writes into a file."""
+    """The output of a command to a file."""
     out = tmp_path / "out.txt"
     assert run_command(CommandRequest(files=(str(path),), out=str(out), **options)) == 0
     return out.read_bytes().decode()
@@ -133,7 +133,7 @@ def test_a_page_has_no_markup_of_a_peer(hostile: Path, tmp_path: Path) -> None:
 
 
 def conversations(odd: list[bytes]) -> list[Packet]:
-    """Each of them in a connection of its own, between two healthy messages."""
+    """Each of them in a separate connection, between two healthy messages."""
     return [packet for number, one in enumerate(odd) for packet in between(one, client=("10.0.0.1", 20_000 + number))]
 
 
@@ -147,7 +147,7 @@ ODD_ENTRIES = [case.odd for case in payloads.CASES if len(case.odd) < 5000]
 def test_every_odd_frame_is_shown_in_every_view(tmp_path: Path, view: dict[str, Any], odd: list[bytes]) -> None:
     text = written(capture(tmp_path, conversations(odd)), tmp_path, no_color=True, **view)
     assert {character for character in text if not character.isprintable()} <= {"\n"}
-    assert text.count("\n") > (len(odd) // 2 if view.get("records") == "finding" else len(odd))  # not all odd ones are a finding
+    assert text.count("\n") > (len(odd) // 2 if view.get("records") == "finding" else len(odd))  # not every odd one causes a finding
 
 
 @row(128)
@@ -183,7 +183,7 @@ def test_any_standard_output_takes_the_text(hostile: Path, settings: dict[str, s
     assert result.stdout.count(b"\n") > 3 * len(HOSTILE)
 
 
-# ---- places to write
+# ---- destinations
 
 
 def execute(*arguments: str, **values: Any) -> subprocess.CompletedProcess[bytes]:

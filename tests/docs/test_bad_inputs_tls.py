@@ -1,4 +1,4 @@
-"""The catalogue's rows about TLS."""
+"""The rows of the catalogue about TLS."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_junk_in_key_logs_is_counted(tmp_path: Path, healthy: Recording) -> None
 
 
 def pcapng(flights: list[Flight], *blocks: tuple[int, bytes]) -> bytes:
-    """A capture with a key log before the packet of each number."""
+    """A capture with a key log before each of these packets."""
     data = BLOCKS.section() + BLOCKS.interface()
     for number, packet in enumerate(packets_of(flights)):
         data += b"".join(BLOCKS.secrets(key_log) for before, key_log in blocks if before == number)
@@ -213,7 +213,7 @@ def test_key_updates_early_data_and_another_hello_are_read(tmp_path: Path) -> No
 @row(120)
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_connection_may_just_end(tmp_path: Path, healthy: Recording, reset: bool) -> None:
-    closing = 2  # close_notify of either side
+    closing = 2  # a close_notify of each side
     conversation = Conversation(server=("10.0.0.2", 6651)).handshake()
     for side, data in healthy.flights[:-closing]:
         (conversation.client, conversation.server)[side](data)

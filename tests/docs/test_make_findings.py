@@ -28,7 +28,7 @@ MODULES = (
     test_bad_inputs_rendering,
     test_bad_inputs_tls,
 )
-"""Importing them fills TESTED."""
+"""Importing these modules fills TESTED."""
 
 ROWS = bad_inputs()
 TEXT = page()

@@ -49,14 +49,14 @@ CASES = [
     ("pulsarscope registry x --by part", ["partitions"]),
     ("pulsarscope capture.pcap --time del", ["delta"]),
 ]
-"""A line, and what stands for its last word; None: no word."""
+"""A line, and the replacement of its last word; None: no word."""
 
 
 def bash(lines: list[str]) -> list[list[str]]:
-    """Let bash complete lines, as it does when it calls the function: what it would insert for the last word of each."""
+    """Complete lines with bash, as when it calls the function; return what it would insert for the last word of each."""
     calls = []
     for line in lines:
-        # Bash cuts words at "=" and ":", but not within quotes.
+        # Bash splits words at "=" and ":", but not within quotes.
         before, quote, quoted = line.partition("'")
         words = [part for word in before.split(" ") for part in re.findall(r"[=:]+|[^=:]+", word) or [""]]
         words = [*words[:-1], quote + quoted] if quote else words
@@ -71,7 +71,7 @@ def bash(lines: list[str]) -> list[list[str]]:
 
 
 def typed(command: list[str], setup: str, line: str, until: str, *, cwd: Path) -> str:
-    """Type a line and a tabulator into an interactive shell, and return what is shown from then, which ends with `until` or ten seconds."""
+    """Type a line and a tab into an interactive shell; return its output from then on, until it ends with `until` or ten seconds pass."""
     import pty  # noqa: PLC0415 - there is none on Windows
 
     child, terminal = pty.fork()

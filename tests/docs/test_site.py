@@ -1,4 +1,4 @@
-"""The pages show what commands give, link to what there is, and come with the wheel."""
+"""The pages show the real output of commands, have valid links, and come with the wheel."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(*arguments: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", make_examples.pages(), ids=lambda page: page.name)
 def test_pages_show_what_their_commands_give(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What needs no shell runs in this process, which gives the same and saves a start for each."""
+    """Commands without a shell run in this process, which gives the same output and saves a start for each."""
     in_shell = make_examples.output_of
 
     def output_of(command: str) -> str:

@@ -72,7 +72,7 @@ def test_a_cut_file_gives_what_it_has(data: bytes, read_bytes: int) -> None:
     for size in (*range(200, len(data), 700), len(data) - 5, len(data) - 1):
         blocks = blocks_of(data[:size], read_bytes=read_bytes)
         findings = findings_of(blocks)
-        if "not-a-capture" in findings:  # cut before the file header came out
+        if "not-a-capture" in findings:  # cut before the file header was decompressed
             assert size < 2000 or data.startswith(b"BZh")  # whose first block has 100 KB
             continue
         segments = segments_of(blocks)

@@ -179,7 +179,7 @@ def test_only_the_packets_of_linux_any_distinguish_interfaces() -> None:
 @pytest.mark.parametrize(("chunk", "count"), [*product([17, 4096, 1 << 20], [0, 1, 2, 300]), (4096, 5000), (1 << 20, 5000)])
 @pytest.mark.parametrize("header", [(0, 0, 0, 0), (7, 5, 0, 0), (7, 5, 0, 60), (7, 2_000_000, 0, 0), (0, 0, 1, 1)], ids=str)
 def test_records_without_bytes_are_counted_as_if_each_were_decoded(chunk: int, header: tuple[int, int, int, int], count: int) -> None:
-    """As after a crash, which leaves zeros. Packets that are kept are decoded one by one."""
+    """A crash may leave zeros. Packets that are kept are decoded one by one."""
     data = pcap([Record(PLAIN, START)])
     data += (struct.pack("<IIII", *header) + bytes(header[2])) * count + pcap([Record(PLAIN, START + SECOND)])[24:]
     made = [[*BlockReader(io.BytesIO(data), 0, read_bytes=chunk, records=records)] for records in (False, True)]

@@ -114,7 +114,7 @@ def test_whatever_stands_in_a_tunnel_the_next_packet_is_read(bodies: list[bytes]
 
 
 def test_fragments_of_two_interfaces_are_not_put_together() -> None:
-    """Capture each fragment twice on a bridge, of which one side lost a fragment."""
+    """Capture each fragment twice on a bridge; one side has lost a fragment."""
     build = Pcapng()
     cut = [framed(outer) for outer in fragments(ipv4(tcp(b"data" * 100)), 128)]
     packets = [build.packet(frame, interface=side) for at, frame in enumerate(cut) for side in (0, 1) if (at, side) != (1, 1)]

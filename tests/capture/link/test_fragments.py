@@ -100,7 +100,7 @@ def test_the_borders_of_what_is_read_change_nothing(packet: bytes, key: bytes) -
 
 
 def test_options_and_extension_headers_do_not_matter() -> None:
-    behind = bytes([6, 0, 1, 4, 0, 0, 0, 0]) + tcp(DATA)  # destination options in the part that is fragmented
+    behind = bytes([6, 0, 1, 4, 0, 0, 0, 0]) + tcp(DATA)  # destination options in the fragmentable part
     six = ipv6(behind, next_header=60)
     hop = [
         part[:4] + struct.pack(">HB", len(part) - 32, 0) + part[7:40] + bytes([44, 0, 1, 4, 0, 0, 0, 0]) + part[40:]
@@ -204,7 +204,7 @@ def test_overlaps_that_agree_are_no_finding() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 14), st.integers(1, 15), st.booleans()), max_size=25))
 def test_any_fragments_of_one_packet_give_that_packet_or_nothing(cuts: list[tuple[int, int, bool]]) -> None:
-    """Join fragments that overlap in any way with the same bytes: the result is never different."""
+    """Join fragments that overlap in any way with equal bytes: the result is never different."""
     parts = [part4(start * 8, SEGMENT[start * 8 : (start + size) * 8], more=start + size < 15) for start, size, _ in cuts]
     blocks = joined(*parts)
     covered = {at for start, size, _ in cuts for at in range(start, min(start + size, 15))}
@@ -264,7 +264,7 @@ def flood(shape: str, number: int) -> bytes:
     one_packet = shape in ("copies", "overlaps", "islands")
     offset = {"first": 0, "last": 8, "udp": 8, "copies": 8}.get(shape, number * 16 % 64_000)
     size, more = 8, shape != "last"
-    if shape == "overlaps" and number >= 3000:  # each lies over thousands of others, and was cut when captured
+    if shape == "overlaps" and number >= 3000:  # each overlaps thousands of others, and was cut by the capture
         offset, size = 0, 64_000
     header = struct.pack(
         ">BBHHHBBH", 0x45, 0, 20 + size, 0 if one_packet else number, offset >> 3 | more << 13, 64, 17 if shape == "udp" else 6, 0

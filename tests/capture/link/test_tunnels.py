@@ -114,7 +114,7 @@ REJECTED = [
 @pytest.mark.parametrize(("packet", "reason"), [case[1:] for case in REJECTED], ids=[case[0] for case in REJECTED])
 @pytest.mark.parametrize("padding", [0, 60], ids=["bare", "padded"])
 def test_a_header_that_is_not_all_there_is_malformed(packet: bytes, reason: str, padding: int) -> None:
-    """Append Ethernet padding behind the outer packet, which is not part of it."""
+    """Append Ethernet padding after the outer packet, which is not part of it."""
     blocks = frames_to_blocks(framed(packet) + bytes(padding))
     assert segments_of(blocks) == []
     assert findings_of(blocks)["packet-malformed"].evidence == {"packets": 1, "reasons": {reason: 1}}

@@ -1,4 +1,4 @@
-"""Configuration files give options their defaults, and nothing more."""
+"""Configuration files set the defaults of options, and nothing more."""
 
 from __future__ import annotations
 

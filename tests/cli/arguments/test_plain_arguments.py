@@ -1,4 +1,4 @@
-"""Command lines that are read without typer: as typer reads them."""
+"""Command lines read without typer give the same as with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_by(arguments: list[str], monkeypatch: pytest.MonkeyPatch, *, plain: bool) -> Any:
-    """The command and its request, as one of the two reads them; None when it does not."""
+    """The command and its request, as read by one of the two; None if it does not read them."""
     found: list[Any] = []
 
     def take(name: str, request: Any) -> int:
@@ -51,7 +51,7 @@ def read_by(arguments: list[str], monkeypatch: pytest.MonkeyPatch, *, plain: boo
 
 
 def options_of(name: str) -> list[list[str]]:
-    """Arguments that give each option of a command a value, the first and the last of those there are."""
+    """Arguments that give each option of a command a value, the first and the last possible one."""
     given: list[list[str]] = []
 
     def add(owner: Any) -> None:

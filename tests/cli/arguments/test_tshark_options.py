@@ -1,4 +1,4 @@
-"""Options of tshark are understood, or answered with the option that is used here."""
+"""Options of tshark are understood, or answered with the corresponding option of pulsarscope."""
 
 from __future__ import annotations
 

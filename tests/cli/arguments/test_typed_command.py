@@ -1,4 +1,4 @@
-"""What is said of options that are written as elsewhere."""
+"""Responses to options that are spelled as in other programs."""
 
 from __future__ import annotations
 

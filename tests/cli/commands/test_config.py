@@ -1,4 +1,4 @@
-"""The command that says what the configuration is."""
+"""The command that shows the configuration."""
 
 from __future__ import annotations
 

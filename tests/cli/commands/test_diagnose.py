@@ -94,7 +94,7 @@ def ethernet_captures() -> list[Path]:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ethernet_captures(), ids=lambda path: path.stem)
 def test_no_part_of_a_capture_is_called_healthy_without_reserve(path: Path, tmp_path: Path, capsys: Captured) -> None:
-    """Of one with a fault, however long it must last: connections that go on, or began before, are enough for a reserve."""
+    """If a fault takes long to show, connections that continue, or began before the part, are enough for a reserve."""
     faulty = diagnose(DiagnoseRequest(files=[str(path)], fail_on="warning")) == 1
     capsys.readouterr()
     packets = packets_of(path)

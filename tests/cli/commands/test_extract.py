@@ -1,4 +1,4 @@
-"""What is extracted is exactly what was asked for, as it stood in the capture."""
+"""Extracted packets are exactly the requested ones, as they are in the capture."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def send(number: int, size: int) -> bytes:
 
 
 def dialogue() -> Conversation:
-    """Packets 1-3 handshake, 4 CONNECT, 5 ACK, 6 CONNECTED, 7 ACK."""
+    """Packets: 1-3 handshake, 4 CONNECT, 5 ACK, 6 CONNECTED, 7 ACK."""
     return Conversation().handshake().client(CONNECT).server(CONNECTED)
 
 
 @pytest.fixture
 def extracted(tmp_path: Path) -> Extract:
-    """Extract into a file: the exit code, the packets in the file, and their comments."""
+    """A function that extracts into a file, and returns the exit code, the packets in the file, and their comments."""
 
     def extract(*files: Path, **values: Any) -> tuple[int, list[Packet], list[str]]:
         out = tmp_path / "out.pcapng"
@@ -72,12 +72,12 @@ def extracted(tmp_path: Path) -> Extract:
 
 
 def _names_of(comment: str) -> str:
-    """Leave out the finding about the conversations here, in which nobody opens a producer."""
+    """Omit the finding about conversations without a producer, which all conversations here have."""
     return "\n".join(line for line in comment.splitlines() if not line.startswith("send-without-producer: "))
 
 
 def numbers(extracted_packets: list[Packet], packets: list[Packet]) -> list[int]:
-    """Which packets these are, by their numbers: the times of all differ."""
+    """The numbers of these packets, which all have different times."""
     by_time = {packet.time_ns: number for number, packet in enumerate(packets, 1)}
     for packet in extracted_packets:
         original = packets[by_time[packet.time_ns] - 1]
@@ -93,7 +93,7 @@ def key_logs_of(path: Path) -> list[str]:
 
 
 def content(path: Path, key_logs: Sequence[str] = ()) -> Counter[str]:
-    """All frames without the names that they have from their packets."""
+    """All frames, without the names that depend on packets."""
     extracted_packets: Counter[str] = Counter()
     for frame in ps.open(str(path), tls_keylog=key_logs).frames():
         row = msgspec.to_builtins(frame)
@@ -103,7 +103,7 @@ def content(path: Path, key_logs: Sequence[str] = ()) -> Counter[str]:
     return extracted_packets
 
 
-# ---- what is chosen
+# ---- selection
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_a_frame_inside_tls_brings_the_packets_of_its_records_and_what_is_needed
     sends = [frame for frame in whole if (frame.fields or {})["sequence_id"] > 10]
     assert [line for line in names if line] == [f"{frame.file}:{frame.packet}.{frame.sub} SEND" for frame in sends]
     clear = len(extracted_packets) - len(sends)
-    assert 2 <= clear <= 4  # the hellos
+    assert 2 <= clear <= 4  # the hellos of the handshake
     again = list(ps.open(str(tmp_path / "out.pcapng"), tls_keylog=key_logs).frames())
     assert [(frame.command, frame.fields, frame.metadata) for frame in again if frame.command] == [
         (frame.command, frame.fields, frame.metadata) for frame in sends
@@ -183,7 +183,7 @@ def test_a_packet_comes_for_one_of_its_frames_and_names_only_that(extracted: Ext
 
 
 def test_late_segments_and_copies_come_along_at_their_places(extracted: Extract, tmp_path: Path) -> None:
-    """The middle of the frame comes last and completes it; its head comes once more after that."""
+    """The middle of the frame comes last and completes it; then its head comes again."""
     packets = dialogue().client(send(0, 100), mss=50).client(PING).packets
     count = sum(len(segment.payload) > 0 for segment in segments_of(packets[7:])) - 1
     body = packets[7 : 7 + count]
@@ -198,7 +198,7 @@ def test_late_segments_and_copies_come_along_at_their_places(extracted: Extract,
 
 @pytest.mark.parametrize("tunnel", [False, True], ids=["plain", "in-vxlan"])
 def test_all_fragments_of_a_packet_come_along(extracted: Extract, tmp_path: Path, tunnel: bool) -> None:
-    """The SEND's second packet comes in pieces, out of order, among others, and one of them once more at the end."""
+    """The SEND's second packet comes in fragments, out of order, among others, and one of them again at the end."""
     packets = dialogue().client(send(0, 2000)).client(PING).close().packets
     parts = [framed(FRAME_WRAPPERS["vxlan"](framed(part)) if tunnel else part) for part in fragments(packets[8].data[14:], 256)]
     count = len(parts)
@@ -247,7 +247,7 @@ def test_context_brings_what_opens_and_closes_the_connection(extracted: Extract,
 def test_other_records_bring_the_packets_of_their_frames(
     extracted: Extract, tmp_path: Path, records: str, text: str, expected: list[int]
 ) -> None:
-    """8 SEND 0, 10 SEND 1, 12 both receipts, 14 PING, 16 an acknowledgment of nothing new."""
+    """Packets: 8 SEND 0, 10 SEND 1, 12 both receipts, 14 PING, 16 an acknowledgment without news."""
     conversation = (
         dialogue().client(send(0, 10)).client(send(1, 10)).server(receipt(1, 0, entry=0), receipt(1, 1, entry=1)).client(PING).reset()
     )
@@ -327,8 +327,9 @@ def test_a_limit_counts_records(extracted: Extract, tmp_path: Path) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(random=randoms)
 def test_any_frames_are_exactly_their_packets(extracted: Extract, tmp_path: Path, random: Random) -> None:
-    """Of connections with copies and disorder: the packets are those that an independent look at the segments gives; and frames that
-    stand alone in their packets are decoded from them again."""
+    """Connections have copies and disorder. The packets are those found by an independent look at the segments, and frames that are alone
+    in their packets are decoded from them again.
+    """
     alone = random.random() < 0.5
     conversation = dialogue()
     for _ in range(random.randint(1, 12)):
@@ -363,7 +364,7 @@ def identity(frame: Any) -> tuple[Any, ...]:
     return frame.direction, frame.offset, frame.size, frame.command, str(frame.fields), str(frame.metadata)
 
 
-# ---- what is read and written
+# ---- input and output
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.ZstdCompressor().compress], ids=["gz", "zst"])
@@ -398,7 +399,7 @@ def test_the_interfaces_of_a_pcapng_file_stay_apart(extracted: Extract, tmp_path
 
 
 def test_several_inputs_of_different_link_types_are_one_file(extracted: Extract, tmp_path: Path) -> None:
-    """And a connection that goes on in the next file is one."""
+    """A connection that continues in the next file stays one."""
     packets = dialogue().client(send(0, 3000)).packets
     first = write_pcap(tmp_path / "a.pcap", packets[:8])
     raw = [packet._replace(data=packet.data[14:]) for packet in packets[8:]]
@@ -542,7 +543,7 @@ SELECTIONS: dict[str, dict[str, Any]] = {
 def test_the_compiled_reader_copies_the_same_packets_wherever_blocks_end(
     selection: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of long and short connections, with losses, copies, disorder and resets."""
+    """Covers long and short connections, with losses, copies, disorder and resets."""
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     random = Random(f"{selection} {form}")  # noqa: S311 - repeatable
     packets = Publishers(random, odd_share=0.1).publish(30).packets

@@ -1,4 +1,4 @@
-"""The command `index`, and what it serves."""
+"""The command `index`, and its uses."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_killed_commands_left_in_the_cache_goes_with_the_next_index(capture
 def test_where_no_index_can_be_looked_for_there_is_none(
     capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, longest: str
 ) -> None:
-    """Names that are too long fail as folders do into which the user may not look."""
+    """Names that are too long fail like folders that the user may not read."""
     if longest == "the folder of the cache":
         monkeypatch.setenv("XDG_CACHE_HOME", f"/{'x' * 256}")
     else:
@@ -102,7 +102,7 @@ def test_a_stale_index_is_reported_and_not_used(capture: Path, capsys: Captured)
 
 
 def parts_of(path: Path, folder: Path, count: int) -> list[str]:
-    """A capture as a rotated set."""
+    """A capture as a rotated set of files."""
     packets = packets_of(path)
     share = -(-len(packets) // count)
     return [str(write_pcap(folder / f"part{at}.pcap", packets[at * share : (at + 1) * share])) for at in range(count)]
@@ -116,7 +116,7 @@ def parts_of(path: Path, folder: Path, count: int) -> list[str]:
 def test_extract_gives_the_same_by_index(
     captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, name: str
 ) -> None:
-    """With copies and disorder, packets without bytes, several files, and frames that begin in one and end in the next."""
+    """Covers copies and disorder, packets without bytes, several files, and frames that begin in one file and end in the next."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for limit, value in (("INDEX_PORTION_BYTES", 3000), ("INDEXED_PACKETS_PER_CHUNK", 40)):
         monkeypatch.setattr(f"pulsarscope.index.writer.{limit}", value)
@@ -164,7 +164,7 @@ def test_extract_reads_only_the_parts_of_a_capture_that_hold_the_packets(
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("go-tls13-dsb.pcapng", {"filter": "command == SEND"}),  # frames lie in records, whose places no index has
+        ("go-tls13-dsb.pcapng", {"filter": "command == SEND"}),  # frames lie in TLS records, whose places no index has
         ("rw-ipfrag.pcap", {"filter": "command == CONNECT"}),
         ("errors.pcap", {"filter": "command == CONNECT", "limit": 1}),
         ("errors.pcap", {"filter": "command == CONNECT", "redact": True}),

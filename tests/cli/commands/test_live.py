@@ -1,4 +1,4 @@
-"""The command `live`, as a user runs it."""
+"""The command `live`, run like a user does."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from tests.scenarios.loopback import free_port, needs_capturing, replay, said_in
 COMMAND = (sys.executable, "-m", "pulsarscope", "live")
 
 SAME = ("command", "fields", "metadata", "broker_entry_metadata", "checksum", "payload_size", "offset", "size", "direction", "status")
-"""What a frame is, whoever sends it again when."""
+"""Columns of a frame that do not depend on sender and time."""
 
 REPLAYED = (("quickstart.pcapng", "2"), ("errors.pcap", "1"), ("compress-zlib.pcap", "1"), ("acks-batchindex.pcap", "2"))
 """Captures, each with a number of processes."""
 
 
 class Sniffer:
-    """A running `live`, which writes into files: who reads a pipe line by line leaves the rest of it to nobody."""
+    """A running `live` that writes into files: a pipe read line by line would lose what is left at the end."""
 
     def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
         self.process = process
         self._out, self._err = out, err
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end; its exit code."""
+        """Send a signal to end it; return its exit code."""
         self.process.send_signal(number)
         return self.wait()
 
@@ -53,7 +53,7 @@ class Sniffer:
         return self.process.wait(timeout=60)
 
     def has_said(self, text: str, seconds: float = 30) -> bool:
-        """Whether it says this before so much time has passed."""
+        """Return whether it writes this text within `seconds`."""
         end = time.monotonic() + seconds
         while text.encode() not in self._out.read_bytes() and time.monotonic() < end:
             time.sleep(0.05)
@@ -74,7 +74,7 @@ class Sniffer:
 
 @contextmanager
 def sniffing(tmp_path: Path, *arguments: str, ready: bool = True, pipe: int | None = None) -> Iterator[Sniffer]:
-    """`live` with these arguments, capturing when the block begins: its file is there. `pipe` is its standard output instead of a file."""
+    """Run `live`, which captures when the block begins: its file exists. `pipe`: its standard output instead of a file."""
     kept, out, err = tmp_path / "ready.pcapng", tmp_path / "out", tmp_path / "err"
     if "-w" not in arguments and ready:
         arguments = (*arguments, "-w", str(kept))
@@ -94,7 +94,7 @@ def sniffing(tmp_path: Path, *arguments: str, ready: bool = True, pipe: int | No
 
 
 def frames_of(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The frames of each connection, by direction and place."""
+    """Return the frames of each connection, by direction and place."""
     frames_by_connection: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         frames_by_connection[row["connection"]].append({name: row.get(name) for name in SAME})
@@ -116,7 +116,7 @@ def test_what_is_said_again_on_loopback_gives_the_frames_of_decode(name: str, jo
     kept = (
         CliRunner().invoke(app, ["decode", str(tmp_path / "ready.pcapng"), "--port", str(port), "--format", "ndjson"]).stdout.splitlines()
     )
-    assert [json.loads(line) for line in kept] == sniffer.records  # every column: times and names, too
+    assert [json.loads(line) for line in kept] == sniffer.records  # all columns, including times and names
 
 
 @pytest.mark.slow
@@ -190,7 +190,7 @@ def test_a_trigger_keeps_the_packets_around_it(captures: Path, tmp_path: Path) -
     arguments = ("-w", str(tmp_path / "around.pcapng"), "--trigger", "producer-busy", "--records", "finding", "--format", "ndjson")
     with sniffing(tmp_path, "-i", "lo", "--port", str(port), *arguments, ready=False) as sniffer:
         said, tries = False, 10
-        while not said and tries:  # nothing tells when it begins to capture
+        while not said and tries:  # nothing shows when it begins to capture
             replay(said_in(captures / "errors.pcap"), port)
             said, tries = sniffer.has_said("producer-busy", 3), tries - 1
         assert said
@@ -265,13 +265,13 @@ def test_metrics_are_served_meanwhile(captures: Path, tmp_path: Path) -> None:
         assert 'pulsarscope_findings_total{code="producer-busy",severity="error"} 1.0' in result
         assert "pulsarscope_dropped_packets_total 0.0" in result
         assert sniffer.stop() == 0
-    assert {row["record"] for row in sniffer.records} == {"frame"}  # what only the metrics wanted is not put out
+    assert {row["record"] for row in sniffer.records} == {"frame"}  # rows needed only for the metrics are not in the output
 
 
 @pytest.mark.slow
 def test_the_screen_shows_what_is_said_and_leaves_a_summary(captures: Path) -> None:
     ours, terminal = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm"}  # a service has none
+    environment = {**os.environ, "TERM": "xterm"}  # a service has no such variable
     streams = {"stdin": subprocess.PIPE, "stdout": terminal, "stderr": terminal}
     with subprocess.Popen([*COMMAND, "-i", "-", "--top"], env=environment, **streams) as process:  # type: ignore[call-overload]
         os.close(terminal)
@@ -279,7 +279,7 @@ def test_the_screen_shows_what_is_said_and_leaves_a_summary(captures: Path) -> N
         process.stdin.write((captures / "errors.pcap").read_bytes())
         process.stdin.flush()
         shown = b""
-        with suppress(OSError):  # Linux ends a terminal so
+        with suppress(OSError):  # a terminal ends in this way on Linux
             while data := os.read(ours, 65_536):
                 shown += data
                 if b"topics" in shown and not process.stdin.closed:
@@ -287,7 +287,7 @@ def test_the_screen_shows_what_is_said_and_leaves_a_summary(captures: Path) -> N
         assert process.wait(30) == 0
     os.close(ours)
     assert b"topics" in shown
-    _, after = shown.rsplit(b"\x1b[?1049l", 1)  # the screen from before is back
+    _, after = shown.rsplit(b"\x1b[?1049l", 1)  # the earlier screen is back
     assert b"packets from standard input" in after
 
 
@@ -352,7 +352,7 @@ def test_the_interfaces_are_named() -> None:
     result = CliRunner().invoke(app, ["live", "--list"])
     assert result.exit_code == 0
     assert "any" in result.stdout
-    assert "MTU 0" not in result.stdout  # not known where /sys is that of another namespace
+    assert "MTU 0" not in result.stdout  # unknown if /sys is that of another namespace
 
 
 WRONG = {

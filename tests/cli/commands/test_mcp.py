@@ -87,7 +87,7 @@ def test_payloads_and_credentials_do_not_come_out(folder: Path) -> None:
     shutil.copy(CAPTURES / "go-schemas.pcap", folder)
     (row, *_) = call(folder, "decode", files=["go-schemas.pcap"], records="message")["data"]
     assert "payload_size" in row
-    assert "value" not in row  # which is the payload, read by its schema
+    assert "value" not in row  # it is the payload, read by its schema
 
 
 def test_answers_are_bounded_and_their_texts_inert(tmp_path: Path) -> None:

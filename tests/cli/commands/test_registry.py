@@ -46,7 +46,7 @@ def test_a_dump_is_shown_as_tables_with_brokers_by_name() -> None:
     ]
     assert ["orders", "1", "kafka-b.example:9093", "1"] in [line.split() for line in lines]
     assert any(line.startswith("Partitions") and "byte position" in line for line in lines)
-    assert any("/zookeeper/quota" in line for line in lines)  # what nobody knows is kept
+    assert any("/zookeeper/quota" in line for line in lines)  # unknown nodes are kept
 
 
 def test_what_is_odd_is_noted_with_its_line_and_the_rest_is_shown(odd: str) -> None:

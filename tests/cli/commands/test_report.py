@@ -100,7 +100,7 @@ def test_credentials_are_looked_for() -> None:
 
 
 def credentials(path: Path) -> set[str]:
-    """Values that no page may have, long enough not to be there by chance: credentials, payloads and the values of properties."""
+    """Values that must not be on any page, long enough not to be there by chance: credentials, payloads and values of properties."""
     found: set[str] = set()
     masked = list(ps.open(path).frames())
     for shown, row in zip(ps.open(path, show_secrets=True).frames(), masked, strict=True):
@@ -122,7 +122,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def names_of(path: Path) -> set[str]:
-    """Names of topics, which retry topics have in properties, too."""
+    """Names of topics; retry topics have them in properties, too."""
     topics = {row.topic for row in ps.open(path).frames() if row.topic}
     return {form for topic in topics for form in (topic, topic.removeprefix("persistent://"))}
 

@@ -1,4 +1,4 @@
-"""Pages of reports in Chromium: the one that PULSARSCOPE_CHROMIUM names, that of the system, or that of playwright."""
+"""Pages of reports in Chromium: the one named by PULSARSCOPE_CHROMIUM, that of the system, or that of playwright."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.places import CAPTURES, ROOT
 PROJECT = (ROOT / "pyproject.toml").read_text()
 
 FIRST_TIME = 28
-"""Where the fraction of the first packet's time begins in a pcap file."""
+"""Position in a pcap file of the fraction of the first packet's time."""
 
 
 @pytest.fixture

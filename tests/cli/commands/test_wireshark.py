@@ -1,4 +1,4 @@
-"""Setting up Wireshark, in its folders and no others."""
+"""The setup of Wireshark, in its folders and no others."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_program_starts_this_python_wherever_it_is() -> None:
 
 @pytest.fixture
 def home_of_nobody() -> Iterator[Path]:
-    """Make a folder that the user can reach: those of pytest are closed to others."""
+    """Make a folder that the user can reach: others have no access to those of pytest."""
     with TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         home = Path(folder) / "home"

@@ -1,4 +1,4 @@
-"""The types that rooms hand each other."""
+"""The types that rooms exchange."""
 
 from __future__ import annotations
 

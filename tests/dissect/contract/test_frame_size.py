@@ -17,7 +17,7 @@ LENGTH_BYTES_MAX = 4
 
 
 def size_of(data: bytes, position: int) -> int | None:
-    """The preamble, or a kind and a length of seven bits a byte, the lowest first."""
+    """Size of a preamble, or of a frame by its kind and a length of seven bits per byte, the lowest first."""
     if data[position] == PREAMBLE[0]:
         return len(PREAMBLE)
     length = 0
@@ -37,17 +37,17 @@ def tape(body: bytes) -> bytes:
 
 
 class TapeSession(wire.Session):
-    """Knows nothing."""
+    """A session without state."""
 
     def observe(self, frames: wire.SessionFrames, events: list[wire.Event]) -> None:
-        """Look at the frames."""
+        """Ignore the frames."""
         del events
         for _ in frames:
             pass
 
 
 class TapeDissector(wire.Dissector):
-    """Frames whose bodies are of "b"."""
+    """A dissector of frames whose bodies consist of "b"."""
 
     name = "tape"
     ports = frozenset({7800})

@@ -1,4 +1,4 @@
-"""Anchors that join two connections to legs of a path, those that speak against it, and what is forgotten."""
+"""Anchors that join two connections to legs of a path, anchors that contradict this, and what is forgotten."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def anchor(name: str, ends: tuple[str, str], first: int, last: int, *, time: int
 
 
 def add_anchor(table: LegTable, key: object, outer: tuple[int, int], inner: tuple[int, int], **more: Any) -> None:
-    """Tell of an anchor of both legs, in the order of their ends."""
+    """Add an anchor on both legs, in the order of their ends."""
     facts = [anchor("outer", OUTER, *outer, **more), anchor("inner", INNER, *inner, **more)]
     for fact in sorted(facts, key=lambda fact: fact.where.packet):
         table.add(str(key), fact)
@@ -86,14 +86,14 @@ def test_only_pairs_with_all_anchors_are_complete() -> None:
 
 
 def of_python(table: LegTable) -> WaitingAnchors:
-    """The anchors that wait in a table."""
+    """Anchors that wait in a table."""
     anchors = table.__getstate__()["waiting"]
     assert isinstance(anchors, WaitingAnchors)
     return anchors
 
 
 def waiting(table: LegTable) -> int:
-    """Number of the anchors that wait."""
+    """Number of anchors that wait."""
     tables = of_python(table)._recent, of_python(table)._older
     return sum(len(getattr(equal, "anchors", [equal])) for anchors in tables for equal in anchors.values())
 
@@ -147,7 +147,7 @@ def test_a_table_goes_on_in_another_process() -> None:
 
 @pytest.mark.parametrize(("keys", "before", "during"), [(1, 0, 5 * ANCHORS_WAITING_MAX), (700, 64 * 700, 2 * 700)])
 def test_crowds_of_equal_anchors_make_no_others_forgotten(keys: int, before: int, during: int) -> None:
-    """Nor do anchors before the latest ones count again, because others equal them."""
+    """Anchors before the latest ones do not count again, either, because others equal them."""
     numbers = iter(range(10, before + during + 10))
 
     def crowd(count: int) -> None:

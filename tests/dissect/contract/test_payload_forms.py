@@ -43,7 +43,7 @@ CODECS = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 
 def talk(port: int, payloads: list[bytes]) -> Conversation:
-    """A connection that publishes and gets these payloads: alone, in batches, compressed, in chunks, encrypted, and without a receipt."""
+    """A connection that publishes and receives these payloads: alone, in batches, compressed, chunked, encrypted, and without a receipt."""
     random = Random(port)  # noqa: S311 - repeatable
     encryptor = Encryptor({"key": rsa_key(number=1).public_key()})
     conversation = connected(port).client(producer(1, "p", 1)).server(created("p", 1))

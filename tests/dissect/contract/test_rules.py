@@ -1,4 +1,4 @@
-"""The limits that decide findings: complete, explained, and settable in every way of running."""
+"""The limits that decide findings: complete, explained, and configurable in every way of running."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ UNKNOWN_ACTOR = frozenset(
         "tls-handshake-failed",
     }
 )
-"""Codes of faults that either side, or what is between them, may have caused."""
+"""Codes of faults that may be caused by either side, or by the network between them."""
 
 
 def constants(path: Path) -> Iterator[str]:
-    """Names of the times and counts that a module of rules defines for itself."""
+    """Return the names of times and counts that a module of rules defines itself."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             yield node.targets[0].id
@@ -70,7 +70,7 @@ def test_errors_and_warnings_of_sessions_name_who_must_act(dissector: ps.wire.Di
 
 @pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)
 def test_no_rule_has_a_limit_of_its_own(path: Path) -> None:
-    """What remains bounds memory, forgets, or samples."""
+    """The remaining constants bound memory, forget, or sample."""
     remaining = (
         "IDLE_NS",
         "FORGET_NS",

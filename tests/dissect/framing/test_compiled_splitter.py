@@ -1,4 +1,4 @@
-"""Frames whose payload nobody asks for, read where they lie, and what must be read as a whole, against the Python reader."""
+"""Frames whose payload is not requested, read in place, and frames that must be read as a whole, compared with the Python reader."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_only_the_heads_of_large_frames_are_copied(tmp_path: Path, reads: list[i
 
 
 def nearly(case: str, random: Random) -> bytes:
-    """Return a frame that is read as a whole, or no frame."""
+    """Return a frame that must be read as a whole, or bytes that are no frame."""
     body = random.randbytes(20_000)
     good = send(1, 3, body)
     return {

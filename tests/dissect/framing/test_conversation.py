@@ -1,4 +1,4 @@
-"""Both streams of a connection: which protocol it is, frames in the order in which they became readable, one bound for both."""
+"""Both streams of a connection: its protocol, frames in the order in which they became readable, one bound for both."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOKUP = command_frame("LOOKUP", topic="t", request_id=1)
 
 
 class Exchange:
-    """Two streams whose packets are numbered together."""
+    """Two streams with common packet numbers."""
 
     def __init__(self) -> None:
         self.streams = (Stream(), Stream())
@@ -32,7 +32,7 @@ class Exchange:
         """(stream, index of its atom) in the order of capture."""
 
     def say(self, stream: int, *parts: bytes) -> Exchange:
-        """Each part in the next packet."""
+        """Add each part in the next packet."""
         for part in parts:
             self.streams[stream].piece(part, packet=len(self.order) + 1)
             self._note(stream)
@@ -48,7 +48,7 @@ class Exchange:
         self.streams[stream].packet = len(self.order)
 
     def blocks(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[list[Item], list[Item]]]:
-        """The items of both streams, block by block."""
+        """Return the items of both streams, block by block."""
         out = []
         for begin, end in ranges:
             block: tuple[list[Item], list[Item]] = ([], [])
@@ -61,7 +61,7 @@ class Exchange:
 
     @property
     def all_ways(self) -> list[list[tuple[int, int]]]:
-        """At once, packet by packet, and every way of cutting in two."""
+        """Ranges of the order: all at once, packet by packet, and cut in two in every way."""
         count = len(self.order)
         return [[(0, count)], [(at, at + 1) for at in range(count)], *[[(0, at), (at, count)] for at in range(1, count)]]
 
@@ -104,7 +104,7 @@ class TestRecognition:
             ]
 
     def test_one_side_proves_the_other_from_its_start_on(self) -> None:
-        """The server's lone SUCCESS could be anything; the client's CONNECT says what it is."""
+        """The server's lone SUCCESS could be anything; the client's CONNECT proves what it is."""
         exchange = Exchange().say(1, SUCCESS).say(0, CONNECT).say(1, SUCCESS)
         for ranges in exchange.all_ways:
             frames = hold(conversation(), exchange, ranges)

@@ -1,4 +1,4 @@
-"""What stands at the start of a stream and is not the protocol itself."""
+"""Bytes at the start of a stream that are not the protocol itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds on frame sizes hold from the moment at which they were announced."""
+"""Bounds on frame sizes apply from the moment at which they were announced."""
 
 from __future__ import annotations
 

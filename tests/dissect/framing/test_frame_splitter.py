@@ -42,13 +42,13 @@ CASES: dict[str, tuple[bytes, Outline]] = {
 
 
 class ByFirstByte(PulsarDissector):
-    """Its candidates may have fewer bytes behind them than a length takes."""
+    """A dissector whose candidates may be followed by fewer bytes than a length takes."""
 
     find_candidate = staticmethod(lambda data, position, end: data.find(b"\0", position, end))
 
 
 class TestFeeding:
-    """Each case three ways."""
+    """Each case is fed in three ways."""
 
     @pytest.mark.parametrize("name", CASES)
     def test_whole(self, name: str) -> None:

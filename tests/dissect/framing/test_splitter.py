@@ -1,4 +1,4 @@
-"""One stream to frames: the same however it is handed over, every byte accounted for, sync found again."""
+"""One stream to frames: the same however it is fed, with every byte accounted for, and sync found again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def splitter(*, synced: bool = False, at_start: bool = True, keep: KeptBytes = K
 
 
 def of(data: bytes, *, synced: bool = True, at_start: bool = True) -> list[SplitFrame]:
-    """The frames of bytes that came in one packet."""
+    """The frames of bytes in one packet."""
     return split(splitter(synced=synced, at_start=at_start), Stream().piece(data))
 
 
@@ -44,7 +44,7 @@ def codes(frame: SplitFrame) -> list[str]:
 
 
 def account(used: StreamSplitter, stream: Stream, frames: list[SplitFrame]) -> None:
-    """Every byte of the stream is in a frame, skipped, cut by a gap, in the tail, or missing; and the rows say the same."""
+    """Require that each byte of the stream is in a frame, skipped, cut by a gap, in the tail, or missing, and that the rows agree."""
     sizes = {status: sum(frame.size or 0 for frame in frames if frame.status == status) for status in (OK, MALFORMED, SKIPPED, TRUNCATED)}
     assert sizes[OK] + sizes[MALFORMED] + used.skipped + used.account().cut + used.account().tail + stream.missing == stream.length
     assert sizes[SKIPPED] == used.skipped
@@ -58,7 +58,7 @@ def account(used: StreamSplitter, stream: Stream, frames: list[SplitFrame]) -> N
 
 
 def check_names(frames: list[SplitFrame]) -> None:
-    """No two frames have one name, and a packet's subs count from 1 without a hole."""
+    """Require that no two frames have the same name, and that the subs of a packet count from 1 without a hole."""
     subs: dict[int, list[int]] = {}
     for frame in frames:
         subs.setdefault(frame.packet, []).append(frame.sub)
@@ -140,7 +140,7 @@ class TestLostSync:
         "between", [b"x", b"\xff" * 100, bytes(50), b"GET / HTTP/1.1\r\n\r\n", CONNECT[:9]], ids=["byte", "ones", "zeros", "http", "head"]
     )
     def test_garbage_is_one_run_of_skipped_bytes(self, between: bytes) -> None:
-        # Two frames prove each other, a checksum proves itself.
+        # Two frames prove each other; a checksum proves itself.
         for after in (PING + PING, payload_frame("SEND", message_metadata(), b"x", producer_id=1, sequence_id=1)):
             used = splitter(synced=True)
             stream = Stream().piece(PING + between + after)
@@ -226,7 +226,7 @@ class TestGaps:
     BIG = payload_frame("SEND", message_metadata(), PING * 300 + CONNECT * 50, producer_id=1, sequence_id=1)
 
     def test_a_gap_within_a_large_frame_ends_exactly_where_the_frame_does(self) -> None:
-        """Though its payload is full of frames."""
+        """Its payload is full of frames."""
         for start, size in ((60, 100), (500, 1), (100, len(self.BIG) - 101), (20, 2000)):
             stream = Stream().piece(CONNECT).piece(self.BIG[:start]).gap(size).piece(self.BIG[start + size :]).piece(PING)
             used = splitter()
@@ -379,7 +379,7 @@ class TestLimit:
 
 
 def disturbed(random: Random) -> Stream:
-    """Frames with garbage between and bytes missing, in pieces of any size, some of them late."""
+    """Frames with garbage between them and missing bytes, in pieces of any size, some of them late."""
     parts: list[bytes] = []
     for frame in [CONNECT] * random.randint(0, 1) + frames_of(random, random.randint(1, 8)):
         if random.random() < 0.3:
@@ -388,7 +388,7 @@ def disturbed(random: Random) -> Stream:
     if random.random() < 0.3:
         parts.append(garbage(random))
     stream = Stream()
-    late: list[int] = []  # numbers of packets that came before those of the bytes in front of theirs
+    late: list[int] = []  # numbers of packets that came before those of the preceding bytes
     for piece in cut(b"".join(parts), random):
         if random.random() < 0.06:
             late += range(stream.packet + 1, stream.packet + 4)
@@ -467,7 +467,7 @@ class TestEveryStream:
 
 
 def fodder_of_commands(count: int) -> bytes:
-    """Heads of commands, each of which holds the next ones in an unknown field."""
+    """Heads of commands, each of which contains the next ones in an unknown field."""
     unit = bytearray()
     for index in range(count):
         claim = 2 + 13 * ((count - index) // 2)
@@ -476,7 +476,7 @@ def fodder_of_commands(count: int) -> bytes:
 
 
 def fodder_of_text(count: int) -> bytes:
-    """Heads of commands, each of which holds the next ones as the text of a known field."""
+    """Heads of commands, each of which contains the next ones as the text of a known field."""
     inner = b""
     for _ in range(count):
         length = len(inner)
@@ -495,17 +495,17 @@ def fodder_of_checksums(count: int) -> bytes:
 
 
 def fodder_of_waiting(count: int) -> bytes:
-    """Heads of commands that are larger than what is there."""
+    """Heads of commands that are larger than the available bytes."""
     return (struct.pack(">II", 4 << 20, 4 << 20) + b"\x08\x05") * count
 
 
 def fodder_of_likely(count: int) -> bytes:
-    """Whole commands, each of which is followed by what is none."""
+    """Whole commands, each followed by something else."""
     return (PING + b"\xff") * count
 
 
 class TestHostileSearch:
-    """Looking for a frame takes time that grows with the bytes, not with their square."""
+    """The time to search for a frame grows with the bytes, not with their square."""
 
     @staticmethod
     def seconds(data: bytes, piece: int) -> float:
@@ -522,8 +522,8 @@ class TestHostileSearch:
     @pytest.mark.parametrize("piece", [1448, 1 << 20])
     @pytest.mark.parametrize("fodder", [fodder_of_commands, fodder_of_text, fodder_of_checksums, fodder_of_waiting, fodder_of_likely])
     def test_heads_of_no_frames_take_no_more_than_some_times_a_clean_stream(self, fodder: Callable[[int], bytes], piece: int) -> None:
-        """Beside the work that is allowed at once."""
-        for size in (32 << 10, 600_000):  # first a size at which even the square is bearable
+        """A fixed amount of work is allowed in addition."""
+        for size in (32 << 10, 600_000):  # a first size at which even quadratic work is bearable
             count = size // (len(fodder(200)) // 200)
             data = fodder(min(count, 30_000))
             assert self.seconds(data, piece) < 30 * self.clean(len(data), piece) + 2, f"{len(data)} bytes"
@@ -534,7 +534,7 @@ class TestHostileSearch:
         assert self.seconds(data, 1 << 20) < 30 * self.clean(len(data), 1 << 20) + 2
 
     def clean(self, size: int, piece: int) -> float:
-        """Seconds that frames of so many bytes take."""
+        """Return the seconds that sound frames of so many bytes take."""
         frame = payload_frame("SEND", message_metadata(), b"x" * 20, producer_id=1, sequence_id=1)
         return self.seconds(frame * (size // len(frame)), piece)
 

@@ -1,4 +1,4 @@
-"""A dissector that raises, whatever member it is: its connection has a finding, and every command's other output is whole."""
+"""A dissector with any member that raises: its connection has a finding, and all other output of every command is complete."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ FAILING_LINE = fail.__code__.co_firstlineno + 2
 
 
 class Session(PostcardSession):
-    """To be broken."""
+    """A session, to be broken."""
 
 
 class Rule(ConnectionRule):
-    """To be broken, too."""
+    """A rule, to be broken."""
 
     def __init__(self, context: RuleContext) -> None:
         self.context = context
@@ -104,7 +104,7 @@ ON_CONNECTIONS: dict[str, dict[str, Any]] = {
     "an odd place": with_rules(end=lambda self, _row, _last: self.context.report("rule-failed", ("here",), "x", {})),
     "rules of another form": {"rules": property(lambda _: Rules({}, (7,)))},  # type: ignore[arg-type]
 }
-"""Members that are about one connection: they give a finding."""
+"""Members for one connection: they cause a finding."""
 
 OF_RULES = ("rule", "handler", "end", "key rule", "rules", "rules of another form", "an odd text", "odd evidence", "an odd place")
 
@@ -119,7 +119,7 @@ IN_TEXT: dict[str, dict[str, Any]] = {
     "explain": {"explain": fail},
     "completes": {"completes": fail},
 }
-"""Members that only some text asks for."""
+"""Members that only some text output uses."""
 
 OF_COMMANDS: dict[str, dict[str, Any]] = {
     "vocabulary": {"vocabulary": property(fail)},
@@ -135,11 +135,11 @@ OF_COMMANDS: dict[str, dict[str, Any]] = {
     "topics": {"topics": TopicNames(fail, fail, fail)},
     "odd topics": {"topics": TopicNames(*[lambda _name: 7] * 3)},  # type: ignore[arg-type]
 }
-"""Members about no connection: they warn."""
+"""Members for no connection: they cause a warning."""
 
 
 class Fold:
-    """To be broken: of a table with one number."""
+    """A fold, to be broken, of a table with one number."""
 
     left_out = 0
 
@@ -147,7 +147,7 @@ class Fold:
         """Take rows."""
 
     def records(self) -> Any:
-        """Nothing."""
+        """Return no records."""
         return []
 
 
@@ -168,7 +168,7 @@ OF_REPORTS: dict[str, dict[str, Any]] = {
     "odd known_issues": {"known_issues": 7},
     "odd vocabulary": {"vocabulary": 7},
 }
-"""Members that reports ask for."""
+"""Members that reports use."""
 
 OF_REDACTION: dict[str, dict[str, Any]] = {
     "redaction": {"redaction": fail},
@@ -208,7 +208,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def breaking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Takes part in all commands: the dissector of postcards with other members."""
+    """A function that adds the dissector of postcards with other members to all commands."""
 
     def breaking(**members: Any) -> None:
         broken = type("Broken", (PostcardDissector,), {"package": "other", **members})
@@ -220,7 +220,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def run(*arguments: str, out: Path) -> str:
-    """What a command writes."""
+    """Return the output of a command."""
     result = CliRunner().invoke(app, [str(out) if argument == "out" else argument for argument in arguments])
     assert result.exception is None or (isinstance(result.exception, SystemExit) and result.exit_code in (0, 1)), result.exception
     return result.stdout
@@ -228,7 +228,7 @@ def run(*arguments: str, out: Path) -> str:
 
 @pytest.fixture(scope="module")
 def usual(folder: Path) -> dict[str, str]:
-    """What commands write of the capture of Pulsar."""
+    """The output of commands on the capture of Pulsar."""
     return {name: run(*COMMANDS[name], str(folder / "a-pulsar.pcap"), out=folder) for name in ("timeline", "stats", "diagnose", "ndjson")}
 
 
@@ -354,7 +354,7 @@ class TestTexts:
 
     def test_the_line_that_raised_is_the_last_one_of_the_dissectors_own_code(self) -> None:
         def give(text: str) -> Any:
-            return json.loads(text)  # which raises in code of others
+            return json.loads(text)  # it raises in code of others
 
         with pytest.raises(ValueError, match="Expecting") as raised:
             give("{")

@@ -1,4 +1,4 @@
-"""Payload decoders that other packages declare."""
+"""Payload decoders declared by other packages."""
 
 from __future__ import annotations
 

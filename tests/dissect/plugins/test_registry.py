@@ -1,4 +1,4 @@
-"""Dissectors of other packages: a third protocol, installed as a wheel, in every command; and what happens when one does not work."""
+"""Dissectors of other packages: a third protocol, installed as a wheel, in every command; and the effects of a broken one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which pip has put the wheel of the third protocol."""
+    """A folder with the wheel of the third protocol, installed by pip."""
     folder = tmp_path_factory.mktemp("plugin")
     wheel = write_wheel(folder)
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(folder / "site"), str(wheel)]
@@ -40,7 +40,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture of it, on its port; and beside it one on another port."""
+    """A capture of it on its port, and one on another port."""
     folder = tmp_path_factory.mktemp("cards")
     write_capture(folder / "elsewhere.pcap", port=9000)
     return write_capture(folder / "cards.pcap")
@@ -181,7 +181,7 @@ def test_several_processes_know_it_too(run: Run, cards: Path) -> None:
     assert run(*arguments, "--jobs", "2").stdout == run(*arguments).stdout
 
 
-# ---- those that do not work
+# ---- broken dissectors
 
 
 def installed(folder: Path, declared: str, source: str = "", name: str = "other") -> Path:
@@ -195,7 +195,7 @@ def installed(folder: Path, declared: str, source: str = "", name: str = "other"
 
 
 def put_first(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """As `syspath_prepend`; what was imported under the name of the package before is forgotten."""
+    """Put a folder first, like `syspath_prepend`; earlier imports under the name of the package are forgotten."""
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "other", raising=False)
 
@@ -240,7 +240,7 @@ def test_one_that_does_not_work_is_named_with_the_reason_and_left_out(
     with pytest.warns(PluginWarning, match=re.escape(reason)) as warned:
         assert with_plugins(DISSECTORS) == DISSECTORS
     assert str(warned[0].message).startswith("the dissector x of other is left out: ")
-    assert with_plugins(DISSECTORS) == DISSECTORS  # and it is not said again
+    assert with_plugins(DISSECTORS) == DISSECTORS  # the warning is not repeated
 
 
 @pytest.mark.slow
@@ -300,7 +300,7 @@ def test_those_of_the_package_come_first_and_others_in_the_order_of_their_names(
 
 
 def test_where_nobody_declares_any_the_metadata_of_packages_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(metadata, "entry_points")  # 2 ms of every start, and 30 to import what it needs
+    monkeypatch.delattr(metadata, "entry_points")  # 2 ms of every start, and 30 to import its dependencies
     assert entry_points(DISSECTOR_GROUP, module_path()) == []
 
 
@@ -311,7 +311,7 @@ def test_a_package_in_a_zip_file_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     assert [point.name for point in entry_points(DISSECTOR_GROUP, module_path())] == ["postcard"]
 
 
-# ---- readers of what servers store
+# ---- readers of server storage
 
 
 @pytest.mark.parametrize("fails", [property(lambda _: 1 // 0), property(lambda _: lambda *_: 1 // 0)], ids=["the member", "the reader"])

@@ -1,4 +1,4 @@
-"""A dissector as someone else's package brings it, and that package."""
+"""A dissector as in a third-party package, and that package."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def put(number: int, stamp: int, box: bytes, text: bytes) -> bytes:
 
 
 def taken(number: int, trouble: int = 0) -> bytes:
-    """The answer."""
+    """The answer to a card."""
     return card(2, number, bytes([trouble]))
 
 
 def card(kind: int, number: int, body: bytes) -> bytes:
-    """Any card, or what looks like one."""
+    """Any card, or bytes that look like one."""
     return struct.pack(">I2sBI", 7 + len(body), b"PC", kind, number) + body
 
 
 def write_capture(path: Path, port: int = 7700, *, last: bytes = b"") -> Path:
-    """Three cards, of which the last is refused; the second comes in two packets. `last` is what the client sends behind them."""
+    """Write three cards, of which the last is refused; the second comes in two packets. `last` is sent by the client after them."""
     second = put(2, 45, b"aunts", b"hello again")
     talk = Conversation(server=("10.0.0.2", port)).handshake()
     talk.client(put(1, 95, b"aunts", b"hello")).server(taken(1)).client(second[:9]).client(second[9:]).server(taken(2))
@@ -37,7 +37,7 @@ def write_capture(path: Path, port: int = 7700, *, last: bytes = b"") -> Path:
 
 
 def write_wheel(folder: Path, name: str = "pulsarscope_postcard", entry_points: str = "") -> Path:
-    """The package as pip takes it; no build tool is needed for one module."""
+    """Write the package in the form that pip installs; one module needs no build tool."""
     info = f"{name}-1.0.dist-info"
     declared = entry_points or f"postcard = {name}:PostcardDissector"
     files = {
