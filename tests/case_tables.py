@@ -1,7 +1,7 @@
-"""Tests over tables of cases: all cases of a test in one item of pytest, which for most takes longer to report a case than to run it.
+"""Tests over tables of cases, with all cases of a test in one item of pytest, as reporting most cases takes longer than running them.
 
-Each case counts for itself: all of them run, each with a folder and an instance of its own, and a failure names every one that failed.
-`--each-case`, or the name of one case (`test_file.py::test[4-100-open]`), makes an item of each, as pytest does on its own.
+Cases stay independent: all of them run, each with its own folder and instance, and a failure names every case that failed.
+`--each-case`, or the name of one case (`test_file.py::test[4-100-open]`), makes an item of each, as pytest does by default.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import pytest
 EACH_CASE = "--each-case"
 
 COUNTED_CASES = 2
-"""Cases of a test that count for the coverage: a table of a hundred reaches hardly more than its first rows."""
+"""Cases of a test that count for coverage: a table of a hundred hardly reaches more than its first rows."""
 
 TIMEOUT = "from pytest-timeout"
 
 _SHARED = frozenset({"tmp_path", "captures"})
-"""Fixtures that the cases of a test may share: of the first, each gets a folder."""
+"""Fixtures that the cases of a test may share; each case gets a folder within the first."""
 
 _MARKED: type[Any] = type(pytest.param())
 
@@ -37,14 +37,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> TableItem | None:
-    """Make one test of all cases of a table, unless someone asks for each."""
+    """Make one item of all cases of a table, unless single cases are requested."""
     if not name.startswith("test") or collector.config.getoption(EACH_CASE) or any("[" in chosen for chosen in collector.config.args):
         return None
     return table_item(collector, name, obj)
 
 
 class FailedCasesError(Exception):
-    """Some cases of a test failed."""
+    """Raised if cases of a test failed."""
 
     def __init__(self, failures: Sequence[tuple[Case, pytest.ExceptionInfo[BaseException]]], count: int) -> None:
         super().__init__(f"{len(failures)} of {count} cases failed: {'; '.join(case_name(case) for case, _ in failures)}")
@@ -63,18 +63,18 @@ class TableItem(pytest.Function):
 
 
 def case_name(case: Case) -> str:
-    """Return a case in words."""
+    """Return the arguments of a case as text."""
     return ", ".join(f"{name}={value!r:.200}" for name, value in case.items())
 
 
 def table_item(collector: Any, name: str, test: Any) -> TableItem | None:
-    """Return the item of a test over a table; None when the test has no table, or each of its cases needs an item of its own."""
+    """Return the item of a test over a table; None if the test has no table, or each of its cases needs its own item."""
     marks: list[pytest.Mark] = getattr(test, "pytestmark", [])
     if not any(mark.name == "parametrize" for mark in marks) or not inspect.isfunction(test) or hasattr(test, "hypothesis"):
         return None
     tables = [mark for mark in marks if mark.name == "parametrize"]
     if len(tables) < len(marks) or any(True for _ in collector.iter_markers()):
-        return None  # marks may choose, skip or time tests one by one
+        return None  # marks may choose, skip or time single tests
     cases = _cases(tables)
     is_method = inspect.isclass(collector.obj)
     parameters = [*inspect.signature(test).parameters.values()]
@@ -85,7 +85,7 @@ def table_item(collector: Any, name: str, test: Any) -> TableItem | None:
         _run(test, (collector.obj,) if is_method else (), cases, shared)
 
     run.__dict__ |= {
-        "__wrapped__": test,  # where pytest says that it is
+        "__wrapped__": test,  # pytest takes the place of the test from it
         "__signature__": inspect.Signature([parameter for parameter in parameters if parameter.name not in cases[0]]),
         "pytestmark": [],
     }
@@ -94,7 +94,7 @@ def table_item(collector: Any, name: str, test: Any) -> TableItem | None:
 
 
 def _cases(tables: Sequence[pytest.Mark]) -> list[Case] | None:
-    """Return the cases of a test, in the order of pytest; None when some are more than values."""
+    """Return the cases of a test, in the order of pytest; None if some are more than values."""
     of_tables: list[list[Case]] = []
     for table in tables:
         if len(table.args) != 2 or not {*table.kwargs} <= {"ids"}:
@@ -110,7 +110,7 @@ def _cases(tables: Sequence[pytest.Mark]) -> list[Case] | None:
 
 
 def _run(test: Callable[..., object], classes: Sequence[type], cases: Sequence[Case], shared: Mapping[str, Any]) -> None:
-    """Run a test, maybe a method of a class, with each case. Raises FailedCasesError, or skips when some cases did and none failed."""
+    """Run a test, possibly a method of a class, with each case. Raises FailedCasesError; skips if some cases did and none failed."""
     failures: list[tuple[Case, pytest.ExceptionInfo[BaseException]]] = []
     skipped: list[str] = []
     for number, case in enumerate(cases):
@@ -127,7 +127,7 @@ def _run(test: Callable[..., object], classes: Sequence[type], cases: Sequence[C
         except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - whatever makes a test fail
             failures.append((case, pytest.ExceptionInfo.from_exception(error)))
             if TIMEOUT in str(error):
-                break  # the clock of the test has run out, and watches over no other case
+                break  # the timer of the test has expired, and covers no further case
     if failures:
         raise FailedCasesError(failures, len(cases))
     if skipped:

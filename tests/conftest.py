@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Settings and fixtures of all tests."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from tests.places import CAPTURES, TESTS
 
 __all__ = ["pytest_addoption", "pytest_pycollect_makeitem"]
 
-# Shared machines stall: a slow example is no failure. Failures print what reproduces them.
+# Shared machines stall: a slow example is not a failure. Failures print how to reproduce them.
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
 
-# Where it is forbidden to keep compiled modules, as in many containers, each process that a test starts would compile the package again.
+# Where compiled modules must not be kept, as in many containers, each process started by a test would compile the package again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# A job in the background ignores SIGINT, under nohup SIGHUP, and so would every process that a test starts and then interrupts.
+# A job in the background ignores SIGINT, under nohup also SIGHUP, and so would every process that a test starts and then interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-collect_rarely()  # else the collector takes a fifth of the time
+collect_rarely()  # otherwise the collector takes a fifth of the time
 os.environ.setdefault("PYTEST_XDIST_AUTO_NUM_WORKERS", str((os.cpu_count() or 1) + 1))  # some tests wait for the network or the clock
-os.environ["XDG_CACHE_HOME"] = "/dev/null/none"  # nor indexes
-os.environ["PULSARSCOPE_CONFIG"] = "off"  # whatever the configuration of who runs the tests says
+os.environ["XDG_CACHE_HOME"] = "/dev/null/none"  # disables indexes
+os.environ["PULSARSCOPE_CONFIG"] = "off"  # ignores the configuration of the user who runs the tests
 
 
 @pytest.fixture(scope="session")
@@ -61,14 +61,14 @@ UNCOUNTED = (
     "test_captures.py",
     "test_proxy_legs.py",
 )
-"""Tests that go over whole captures or all commands: what only they reach does not count, and counting would triple their time."""
+"""Tests over whole captures or all commands: what only they reach does not count, and counting would triple their time."""
 
 _COUNTED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Choose the tests that count for the coverage, as in every other process: what only chance reaches does not."""
+    """Choose the tests that count for coverage, equally in every process: what only random inputs reach does not count."""
     cases: Counter[str] = Counter()
     for item in items:
         test = item.nodeid.partition("[")[0]
@@ -83,10 +83,10 @@ _tracer: Any = None
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection() -> None:
-    """Import all modules, which counts, before tests are read: then no more counts than what a test reaches."""
+    """Import all modules, which counts for coverage, before tests are read: afterwards, only what tests reach counts."""
     global _tracer  # noqa: PLW0603 - one of the process
     _tracer = sys.gettrace()
-    if _tracer is not None:  # else a module counted only where a counted test is the first to import it
+    if _tracer is not None:  # otherwise a module would count only if a counted test imported it first
         for module in walk_packages(pulsarscope.__path__, "pulsarscope."):
             if not module.name.startswith(("pulsarscope.__main__", "pulsarscope.spark")):
                 import_module(module.name)
@@ -94,13 +94,13 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Have the collector leave out all tests and modules."""
+    """Exclude all tests and modules from garbage collection."""
     gc.freeze()
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Leave other tests out of the coverage: the marker no_cover of pytest-cov does not in the processes of xdist."""
+    """Leave other tests out of coverage: the marker no_cover of pytest-cov does not do this in processes of xdist."""
     if item.stash[_COUNTED]:
         sys.settrace(_tracer)
     yield

@@ -1,4 +1,4 @@
-"""The action for GitHub: its step is run as a runner runs it."""
+"""The action for GitHub: its step runs as on a runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions captured at two points: rows of the copies that come first, no retransmissions."""
+"""Sessions captured at two points: rows of the first copies, without retransmissions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows_of(path: Path, workers: int = 1) -> list[Any]:
 
 
 def essence(rows: list[Any]) -> tuple[Any, ...]:
-    """Return what does not depend on the numbers of packets."""
+    """Return what does not depend on packet numbers."""
     return (
         sorted((row.time, row.command, row.direction, row.offset, row.size) for row in rows if isinstance(row, FrameRow)),
         sorted((row.time, row.payload_size, row.payload_sha256 or "") for row in rows if isinstance(row, MessageRow)),
@@ -88,13 +88,13 @@ COOKED: dict[int, Callable[[bytes, int], bytes]] = {
     113: lambda data, interface: struct.pack(">HHH", interface, 1, 6) + data[6:12] + b"\0\0" + data[12:],
     276: lambda data, interface: data[12:14] + b"\0\0" + struct.pack(">IHBB", interface, 1, 4, 6) + data[6:12] + b"\0\0" + data[14:],
 }
-"""Headers of the link types that `tcpdump -i any` writes, which tell interfaces apart by a number or by the direction."""
+"""Headers of the link types written by `tcpdump -i any`, which distinguish interfaces by number or by direction."""
 
 
 @pytest.mark.parametrize("link_type", COOKED)
 @pytest.mark.parametrize("later", [0, 3_000, 400_000])
 def test_packets_on_two_interfaces_of_one_host_are_read_once(later: int, link_type: int, tmp_path: Path) -> None:
-    """A capture of all interfaces has each packet of a container twice: at its own and at the bridge."""
+    """A capture of all interfaces has each packet of a container twice: at its own interface and at the bridge."""
     packets = packets_of(CAPTURES / "quickstart.pcapng")
     want = rows_of(write_pcap(tmp_path / "one.pcap", packets))
     seen = [

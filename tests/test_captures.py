@@ -1,4 +1,4 @@
-"""Real captures against what independent decoders counted, what the clients themselves said, and conservation of bytes."""
+"""Real captures compared with independent decoders, with the clients' own records, and for conservation of bytes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ NAMES = sorted(path.name for path in CAPTURES.glob("*.pcap*"))
 COUNTS: dict[str, dict[str, int]] = json.loads((CAPTURES / "commands.json").read_text())
 
 LOSSY = {"rw-capture-loss.pcap.zst", "rw-cuthead.pcap.zst", "snaplen200.pcap"}
-"""The capture lacks bytes of the run that the truth lists: what is found must be right, but not everything is found."""
+"""These captures lack bytes of the run that the truth lists: what is found must be right, but not everything is found."""
 
 ENCRYPTED = ("encrypted.pcap", "go-encrypted.pcap", "java-encrypted.pcap")
-"""End to end; by the key in its two forms."""
+"""End-to-end encrypted captures, for the key in both forms."""
 KEYS = [str(CAPTURES / "keys" / name) for name in ("e2e_a.private.pem", "e2e_ag.private.pem")]
 
 EXPECTED_FINDINGS = {
@@ -62,15 +62,15 @@ EXPECTED_FINDINGS = {
     "token-auth-py.pcap": {"auth-failed", "reconnect-loop", "token-expired"},
     "unload-terminate.pcap": {"topic-terminated"},
 }
-"""Codes of the errors and warnings of captures in which something did go wrong. All others have only notes."""
+"""Codes of the errors and warnings of captures with real faults. All others have only notes."""
 
 
 WITHOUT_ANSWERS = {"raw-not-pulsar.pcap"}
-"""Nobody answers in them."""
+"""Captures without any response."""
 
 
 class MessageId(NamedTuple):
-    """What names one delivery or one sent message in both worlds."""
+    """The identity of one delivery or one sent message for client and decoder."""
 
     direction: str
     ledger: int
@@ -80,16 +80,16 @@ class MessageId(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What a client said of one message."""
+    """A client's record of one message."""
 
     id: MessageId
     sha256: str
     attributes: dict[str, Any]
-    """By column; only what the client recorded."""
+    """Values by column; only what the client recorded."""
 
 
 def opened(name: str, private_keys: Sequence[str] = ()) -> ps.Capture:
-    """A capture, with the TLS secrets beside it."""
+    """A capture, with its TLS secrets."""
     key_log = CAPTURES / f"{name.partition('.pcap')[0]}.keylog"
     return ps.open(str(CAPTURES / name), tls_keylog=[str(key_log)] if key_log.exists() else [], private_key=private_keys)
 
@@ -103,7 +103,7 @@ def nanoseconds(milliseconds: int | None) -> int | None:
 
 
 def expected_messages(truth: Any) -> Iterator[Expected]:
-    """The client's list. Left out: refused sends (no id), and keys given only as hashes."""
+    """The client's list, without refused sends (no id), and without messages whose keys are given only as hashes."""
     for direction, rows in (("produce", truth["produced"]), ("deliver", truth["consumed"])):
         for row in rows:
             ident = row.get("id")
@@ -137,9 +137,9 @@ class Decoded:
                 self.rows[MessageId(row.direction or "", row.ledger, row.entry, index)].append(row)
 
     def candidates(self, wanted: Expected) -> list[MessageRow]:
-        """The rows that the client may mean: some clients name a message more loosely than the wire does."""
+        """Rows that the client may mean: some clients identify a message less precisely than the wire does."""
         found = self.rows.get(wanted.id, [])
-        if not found and wanted.id.batch_index == 0:  # the Go client calls an unbatched message's index 0
+        if not found and wanted.id.batch_index == 0:  # the Go client gives an unbatched message the index 0
             found = self.rows.get(wanted.id._replace(batch_index=-1), [])
         if not found and wanted.id.direction == "produce" and wanted.id.batch_index == -1:
             # A receipt names the entry, and the Rust client adds no index.
@@ -148,7 +148,7 @@ class Decoded:
 
 
 def differences(wanted: Expected, row: MessageRow) -> list[str]:
-    """What the row says otherwise than the client. Of the properties only those that the client lists count."""
+    """Differences between the row and the client's record. Only properties listed by the client count."""
     problems = []
     for column, want in wanted.attributes.items():
         have = getattr(row, column)
@@ -193,7 +193,7 @@ WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "
 
 
 def item(number: int, *, more: bool = False) -> dict[str, Any]:
-    """The record that the Java program writes: the later version of its class has two more fields, in the order of their names."""
+    """The record written by the Java program: the later version of its class has two more fields, in the order of their names."""
     words: dict[str, Any] = {"note": "n", "tags": WORDS[: number % 4]} if more else {}
     return {"id": number, "name": WORDS[number % 12], "price": number * 0.5} | words
 
@@ -218,11 +218,11 @@ JAVA_VALUES: dict[str, Callable[[int], Any]] = {
     "protobuf-native": lambda number: {"seconds": 1_600_000_000 + number} | ({"nanos": number} if number else {}),
     "protobuf": lambda number: {"seconds": number} if number else {},
 }
-"""By the kind in the name of the topic: what the program made of the number of a message (its classes say so; the truth has a hash)."""
+"""Values by the kind in the name of the topic: what the program made of the message's number (from its classes; the truth has a hash)."""
 
 
 def expected_values(truth: Any) -> dict[tuple[int, int], Any]:
-    """By ledger and entry: the values of the messages that the client sent, as it says them itself where it does."""
+    """The values of the client's messages by ledger and entry, in its own words if it has recorded them."""
     values: dict[tuple[int, int], Any] = {}
     numbers: Counter[str] = Counter()
     for row in truth["produced"]:
@@ -231,7 +231,7 @@ def expected_values(truth: Any) -> dict[tuple[int, int], Any]:
         kind = topic.partition("-")[2].rpartition("-")[0]
         value = row.get("value")
         if row.get("schema") == "FLOAT":
-            value = float(value)  # as Java says it: in the fewest digits
+            value = float(value)  # in Java's form, with the fewest digits
         elif "kv_encoding" in row:
             value = key_and_value(topic, number)
         elif kind == "evo":
@@ -257,7 +257,7 @@ def test_every_value_is_what_the_client_says_it_sent(name: str) -> None:
     assert {(row.direction, row.ledger, row.entry): row.value for row in rows} == {
         (direction, *ident): value for direction in ("produce", "deliver") for ident, value in expected.items()
     }
-    for consumed in truth["consumed"]:  # what the application got has, beside this, the defaults of the reader's schema
+    for consumed in truth["consumed"]:  # what the application got also has the defaults of the reader's schema
         if "value" in consumed:
             value = expected[consumed["id"]["ledger"], consumed["id"]["entry"]]
             assert {key: word for key, word in consumed["value"].items() if word is not None} == value
@@ -289,7 +289,7 @@ class Sums(NamedTuple):
 
 
 def sums(frames: list[FrameRow]) -> dict[tuple[str | None, str | None], Sums]:
-    """By connection and direction."""
+    """Sums by connection and direction."""
     found: dict[tuple[str | None, str | None], Sums] = defaultdict(lambda: Sums(0, 0, 0))
     for frame in frames:
         at = (frame.connection, frame.direction)
@@ -384,7 +384,7 @@ def test_every_capture_has_its_truth_and_its_line_in_the_index() -> None:
 
 
 def variants(capture: Capture) -> Iterator[tuple[str, Capture]]:
-    """Give a capture as it is, without handshakes, without ends, with loss, disorder and copies."""
+    """Yield a capture as it is, without handshakes, without ends, and with loss, disorder and copies."""
     flags = {position: tcp.flags for position, _, tcp in tcp_segments(capture)}
     packets = capture.packets
     random = Random(7)  # noqa: S311 - for a test

@@ -1,4 +1,4 @@
-"""Tests over tables of cases: none is left out, and each that fails is named."""
+"""Tests over tables of cases: no case is left out, and each failure is named."""
 
 from __future__ import annotations
 

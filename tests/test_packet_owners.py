@@ -20,7 +20,7 @@ BROKER = "PID: 1\nCmd: /opt/java/bin/java\nContainerName: broker"
 
 @pytest.fixture(scope="module")
 def commented(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two captures in one, the second with comments on some of its packets."""
+    """Two captures in one, with comments on some packets of the second."""
     path = tmp_path_factory.mktemp("owners") / "ptcpdump.pcapng"
     with path.open("wb") as stream:
         writer = PcapngWriter(Sink(stream, "a test"), "ptcpdump")

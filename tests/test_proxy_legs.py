@@ -1,4 +1,4 @@
-"""Paths of which both legs are in the capture, through the commands: once where messages and findings are counted, whole in `decode`."""
+"""Paths with both legs in the capture, in all commands: counted once in messages and findings, complete in `decode`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_messages_are_given_once(jobs: str, more: tuple[str, ...]) -> None:
 
 
 def later_part(name: str, percent: int, folder: Path) -> str:
-    """What remains of a capture without so much of its packets at its beginning."""
+    """The rest of a capture without this percentage of its first packets."""
     data = (CAPTURES / name).read_bytes()
     packets, at = [], 24
     while at < len(data):
@@ -75,7 +75,7 @@ def test_messages_are_given_once_wherever_the_capture_begins(name: str, percent:
     assert lines("messages", later, "-f", "ndjson", "-Y", "message.payload_size >= 0") == rows
     total = json.loads(execute_here("stats", later, "-f", "json").stdout)["total"]
     delivered = sum(row["direction"] == "deliver" for row in rows)
-    assert total["server_messages"] == delivered or (percent >= 70 and total["server_messages"] <= 2 * delivered)  # one acknowledgment
+    assert total["server_messages"] == delivered or (percent >= 70 and total["server_messages"] <= 2 * delivered)  # a single acknowledgment
 
 
 def test_a_limit_counts_what_is_given() -> None:

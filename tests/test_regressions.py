@@ -1,4 +1,4 @@
-"""Captures on which an invariant once did not hold, found by `benchmarks/fuzz.py`."""
+"""Captures that once violated an invariant, found by `benchmarks/fuzz.py`."""
 
 from __future__ import annotations
 

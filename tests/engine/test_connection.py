@@ -1,4 +1,4 @@
-"""One connection from its first packet to its row."""
+"""One connection, from its first packet to its row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def settings(*kinds: str, **more: Any) -> Settings:
 
 
 class Lived:
-    """A connection that went through its timeline: the timeline, and the rows that it gave."""
+    """A connection fed to its timeline: the timeline, and the resulting rows."""
 
     def __init__(self, packets: Sequence[Packet], chosen: Settings | None = None, read_bytes: int = 1 << 20) -> None:
         self.rows: list[Any] = []
@@ -235,7 +235,7 @@ def test_blocks_make_no_difference(read_bytes: int) -> None:
 
 
 class TestTls:
-    """A TLS connection in the place of a plain one; `tests/tls` has what is inside of it in all its forms."""
+    """A TLS connection instead of a plain one; `tests/tls` tests its content in all forms."""
 
     SAID = ((0, CONNECT), (1, CONNECTED), (0, LOOKUP), (1, PING))
 

@@ -1,4 +1,4 @@
-"""Rules that take many rows at once do what their handlers do of one row after the other, whatever the rows."""
+"""Rules that take many rows at a time do the same as their handlers for single rows, whatever the rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rows_of(name: str) -> list[Any]:
 
 
 def brought(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[RuleFact]]:
-    """Findings and facts that the rules of Pulsar make of these rows."""
+    """Findings and facts that Pulsar's rules make from these rows."""
     names: set[Any] = {row.row.connection if type(row) is Closed else row.connection for part in parts for row in part}
     facts: list[RuleFact] = []
 
@@ -57,7 +57,7 @@ def brought(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[RuleFact]
 
 
 def one_by_one(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[RuleFact]]:
-    """As `brought`, by rules that take no batch, and are made for any row."""
+    """The same as `brought`, from rules that take single rows only, and are made for any row."""
     with pytest.MonkeyPatch.context() as patch:
         for rule in RULES.connection:
             patch.setattr(rule, "batch", None)
@@ -68,7 +68,7 @@ def one_by_one(parts: Sequence[Sequence[Any]]) -> tuple[list[bytes], list[RuleFa
 
 @pytest.fixture(autouse=True)
 def soon_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few rows are the first ones, of which rules keep more than of those that follow."""
+    """Reduce the number of first rows, of which rules keep more than of later ones."""
     monkeypatch.setattr(sequences, "KEPT_MAX", 3)
     monkeypatch.setattr(clock, "SAMPLES_MAX", 3)
     monkeypatch.setattr(connection_rules, "BATCH_MIN", 1)
@@ -87,7 +87,7 @@ def test_rules_bring_about_the_same_of_rows_that_are_missing_doubled_and_disorde
     rows = [row for name in random.sample(BUSY, 2) for row in rows_of(name) if random.random() < 0.9]
     for _ in range(len(rows) // 4):
         row = random.choice(rows)
-        if isinstance(row, FrameRow):  # what no client sends: less, or of another message
+        if isinstance(row, FrameRow):  # rows that no client sends: with less, or of another message
             row = msgspec.structs.replace(row, fields={**(row.fields or {})}, metadata={**(row.metadata or {})} or None)
             for table in (row.fields, row.metadata):
                 if table and random.random() < 0.3:
@@ -104,7 +104,7 @@ def test_rules_bring_about_the_same_of_rows_that_are_missing_doubled_and_disorde
 
 
 class Counting(ConnectionRule):
-    """Passes over PINGs, and reports any other frame with the place of the latest one."""
+    """A rule that skips PINGs, and reports any other frame with the place of the latest one."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -126,7 +126,7 @@ class Counting(ConnectionRule):
 
 
 class Second(ConnectionRule):
-    """Reports each PING, and the end."""
+    """A rule that reports each PING, and the end."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -141,7 +141,7 @@ class Second(ConnectionRule):
 
 
 def reported(*rows: Any, stretches: Any = None) -> list[tuple[str | None, int | None, str | None]]:
-    """Code, packet and connection of the findings of both rules on rows, or on lists of rows one after the other."""
+    """Code, packet and connection of the findings of both rules on rows, or on consecutive lists of rows."""
     codes = {code: SESSION.note(code, "A frame.", "Nothing.") for code in ("seen", "pinged", "ended")}
     rules = Rules(codes, (Counting, Second), stretches=stretches)
     engine = RuleEngine([dissector_with(rules, "d")], {f"0:{n}": ("a:1", "b:2") for n in (1, 2)}, {f"0:{n}": "d" for n in (1, 2)})
@@ -247,7 +247,7 @@ def test_what_rules_do_with_a_sequence_of_rows_is_remembered_unless_it_is_long()
 
 
 class Emitting(ConnectionRule):
-    """Emits one fact for three keys, at once or one by one."""
+    """A rule that emits one fact for three keys, together or one by one."""
 
     together = True
 

@@ -1,4 +1,4 @@
-"""The engine block by block: a run may stop behind any block, and go on in another process."""
+"""The engine block by block: a run may stop after any block, and continue in another process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def lines(batches: Iterable[RowBatch]) -> list[bytes]:
 
 
 def decoded(name: str, interrupt: Callable[[Engine, Callable[[], Engine]], Engine]) -> tuple[list[bytes], list[Any]]:
-    """Rows and facts of a capture in small blocks, with something done to the engine behind each."""
+    """Rows and facts of a capture in small blocks, with an action on the engine after each."""
     path = str(CAPTURES / name)
     inputs = expand_inputs([path])
     facts: list[RuleFact] = []

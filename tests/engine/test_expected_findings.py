@@ -1,4 +1,4 @@
-"""A verdict does not depend on where blocks end: rules know a gap from the packet on that shows it."""
+"""A verdict does not depend on the ends of blocks: rules know a gap from the packet that shows it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.scenarios.dialogue import dissector_with
 
 
 class Knowing(ConnectionRule):
-    """Tells of each frame, and of the end, what is known of lost bytes."""
+    """A rule that reports what is known of lost bytes at each frame and at the end."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -70,7 +70,7 @@ def test_an_ended_connection_expects_nothing() -> None:
 
 
 def with_drops(packets: list[Packet], drops: int) -> bytes:
-    """A capture that says at its end that it lacks packets."""
+    """A capture that states at its end that it lacks packets."""
     made = Pcapng("<")
     each = (made.packet(packet.data, ticks=packet.time_ns // 1000) for packet in packets)
     return made.section() + made.interface() + b"".join(each) + made.statistics(made.count(5, drops))
@@ -84,7 +84,7 @@ def make_knowing(*, show_secrets: bool = False) -> tuple[PulsarDissector]:  # no
 
 
 def known(paths: list[Path], jobs: int = 1, *, columns: bool = False) -> list[str]:
-    """What the rule tells, in order of the frames."""
+    """The reports of the rule, in the order of frames."""
     kinds = frozenset({"finding", "connection"})
     options = Options(kinds, rules=True, columns=columns, dissectors=make_knowing)
     rows = [row for batch in run([*map(str, paths)], options, jobs) for row in rows_of(batch.rows)]
@@ -92,7 +92,7 @@ def known(paths: list[Path], jobs: int = 1, *, columns: bool = False) -> list[st
 
 
 def talk(seed: int) -> list[Packet]:
-    """Two connections that publish, with packets that the capture lacks; one may end before its capture does."""
+    """Two connections that publish, with packets missing in the capture; one may end before its capture does."""
     random = Random(seed)  # noqa: S311 - repeatable
     packets: list[Packet] = []
     for port in (41000, 42000):

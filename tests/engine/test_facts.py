@@ -34,7 +34,7 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding) -> None:
 
 
 class ReportedFacts:
-    """Facts of one rule, and what was said of them: packets."""
+    """Facts of one rule, and the packets of the reported ones."""
 
     def __init__(self, *, early: bool) -> None:
         self.packets: list[int] = []
@@ -138,7 +138,7 @@ def test_a_fact_that_decides_nothing_is_evaluated_with_others_of_its_key_alone(m
 
 
 def bounded(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
-    """So many keys of one fact have room."""
+    """Limit the room to this number of keys with one fact."""
     monkeypatch.setattr(module, "FACTS_MAX_BYTES", keys * (PendingFacts(pack(fact(0, 0)), 0).size + len("key 10")))
 
 
@@ -190,11 +190,11 @@ def test_keys_in_parts_count_once_a_fact_decides(what: str, counted: int, monkey
 
 
 class Undecided(list[tuple[int, str, bytes, int]]):
-    """Facts as those of the compiled reader: it makes them of frames."""
+    """Facts in the form of the compiled reader, which makes them from frames."""
 
 
 class OneByOne(PendingKeys):
-    """Keys that take facts as the compiled ones do."""
+    """Keys that take facts like the compiled ones do."""
 
     def begin(self, facts: Undecided, start: int, size: int, room: int, rule: str, evaluated: Any) -> tuple[int, int, int]:
         count = added = known = 0
@@ -292,7 +292,7 @@ def test_facts_by_the_compiled_reader_leave_what_those_of_python_leave(
 
 
 def any_fact(random: Random, number: int, hours: int) -> Fact:
-    """A fact somewhere, within so many hours, with values of any kind."""
+    """A fact anywhere, within some hours, with values of any kind."""
     time = random.choice((number, random.randrange(hours * HOUR), -number))
     place = random.choice((None, "", "a", "ключ")), random.randrange(2), random.randrange(60), random.randrange(3)
     values = ([-1, [300, {"a": 1.5}]], {"b": None, "c": [True] * 20}, "x" * 40, "x" * 300, {str(key): key << 20 for key in range(20)})
@@ -413,7 +413,7 @@ def test_a_full_table_takes_no_more_and_knows_what_it_has(monkeypatch: pytest.Mo
     names = [f"{number}" for number in range(9)]
     assert keys.add("rule", names) == 2
     assert [keys.count("rule", [name]) for name in names] == [1] * 7 + [0] * 2
-    assert keys.add("rule", ["3"]) == 0  # is there
+    assert keys.add("rule", ["3"]) == 0  # is still present
 
 
 @pytest.mark.parametrize("short", [False, True])

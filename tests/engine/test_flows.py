@@ -1,4 +1,4 @@
-"""Rules across connections, over captures of the same hosts that were taken minutes to days apart, in every way of running."""
+"""Rules across connections, on captures of the same hosts taken minutes to days apart, in every way of running."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ NAMES = (
 
 _AGES = {f"producer-behind-{limit}": 0 for limit in ("seconds", "growth-seconds", "share")}
 OPTIONS = Options(frozenset(ROWS), rules=True, thresholds={**_AGES, "producer-behind-sends": 1})
-"""Rules emit ages that do not grow, too: a path that carries too little fills a large capture."""
+"""With these thresholds, rules also emit ages that do not grow: a path with too little capacity fills a large capture."""
 
 START = 1_700_000_000_000_000_000
 MINUTE = 60_000_000_000
 STARTS = (0, 30 * MINUTE, 300 * MINUTE, 3_000 * MINUTE, 3_005 * MINUTE)
-"""Of the same captures: within what rules remember, and beyond."""
+"""Start times of the same captures: within the memory of rules, and beyond."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def few_facts() -> Iterator[None]:
-    """Keys with so many facts that some are dropped, and facts of all rules."""
+    """Let keys have so many facts that some are dropped, and all rules emit facts."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(packed_facts, "FACTS_PER_KEY_MAX", 7)
         monkeypatch.setattr(unacked, "EMIT_STEP", 1)
@@ -69,7 +69,7 @@ def few_facts() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
-    """The same captures again and again."""
+    """The same captures repeatedly."""
     folder = tmp_path_factory.mktemp("days")
     paths: list[str] = []
     for start in STARTS:
@@ -85,7 +85,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
 
 @pytest.fixture(scope="module")
 def want(inputs: Inputs) -> Tables:
-    """What one run gives."""
+    """The result of one run."""
     return local(inputs, OPTIONS)
 
 

@@ -1,4 +1,4 @@
-"""What waits on all connections together is bounded: the longest-waiting is given up, and said so; what follows is read."""
+"""What waits on all connections together is bounded: the longest-waiting part is given up, with a finding; what follows is read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.scenarios.commands import CONNECT, CONNECTED, PING
 PAYLOAD = bytes(120_000)
 
 COUNT = 60
-"""Connections: several blocks of packets."""
+"""Number of connections: several blocks of packets."""
 
 
 def test_a_ledger_knows_the_sum_and_who_has_waited_longest() -> None:
@@ -37,7 +37,7 @@ def send(number: int, **metadata: Any) -> bytes:
 
 
 def conversations(first: bytes, last: bytes, count: int = COUNT) -> list[Any]:
-    """Packets of connections that all begin with some bytes before any goes on."""
+    """Packets of connections that all send a few first bytes before any continues."""
     begun = [Conversation(("10.0.0.1", 40_000 + number)).handshake().client(CONNECT).server(CONNECTED) for number in range(count)]
     packets = [packet for one in begun for packet in one.client(first).packets]
     for one in begun:

@@ -1,4 +1,4 @@
-"""The composition: the same rows however the capture came about, was cut, read or split."""
+"""All parts together: the same rows, however the capture was made, cut, read or split."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rows_of(*paths: Path, records: frozenset[str] = ALL_RECORDS, **options: Any)
 
 
 def streams_of(rows: list[Any]) -> Streams:
-    """What the frames of each direction of each connection say, in stream order, without names and times."""
+    """The content of frames for each direction of each connection, in stream order, without names and times."""
     ends = {row.connection: (row.client, row.server) for row in rows if isinstance(row, ConnectionRow)}
     starts: dict[tuple[Any, Any], Counter[Any]] = defaultdict(Counter)
     number = {}
@@ -76,7 +76,7 @@ def streams_of(rows: list[Any]) -> Streams:
 
 
 def encoded(rows: list[Row]) -> list[bytes]:
-    """The rows as lines, sorted: what "equal" means between ways of running."""
+    """The rows as sorted lines, the criterion for equality of ways of running."""
     return sorted(msgspec.json.encode(row) for row in rows)
 
 
@@ -85,7 +85,7 @@ def write(path: Path, segments: list[Segment]) -> Path:
 
 
 def check_conservation(rows: list[Any]) -> None:
-    """Every byte of every stream is in a frame, skipped, missing, or in the tail."""
+    """Require that every byte of every stream is in a frame, skipped, missing, or in the tail."""
     framed: Counter[tuple[Any, Any]] = Counter()
     for row in rows:
         if isinstance(row, FrameRow) and row.status in ("ok", "malformed"):
@@ -129,7 +129,7 @@ class TestTheSameTrafficCapturedAnew:
     def test_with_copies(self, original: tuple[list[Segment], Streams], tmp_path: Path, seed: int) -> None:
         segments, want = original
         rows = self.check(write(tmp_path / "a.pcap", doubled(segments, Random(seed))), want)  # noqa: S311 - for a test
-        assert {row.retransmitted for row in rows if isinstance(row, ConnectionRow)} == {0}  # their timestamps say that they are copies
+        assert {row.retransmitted for row in rows if isinstance(row, ConnectionRow)} == {0}  # their timestamps show that they are copies
 
     @pytest.mark.parametrize("seed", range(3))
     def test_in_other_segments_in_another_order_with_copies(
@@ -147,7 +147,7 @@ class TestTheSameTrafficCapturedAnew:
         assert encoded(wrapped) == encoded(plain)
 
     def test_inside_and_outside_of_a_tunnel(self, original: tuple[list[Segment], Streams], tmp_path: Path) -> None:
-        """Cut into smaller segments outside, as network cards do."""
+        """The outer copy is cut into smaller segments, as by network cards."""
         segments, want = original
         random = Random(1)  # noqa: S311 - for a test
         wrap = FRAME_WRAPPERS["vxlan"]
@@ -193,7 +193,7 @@ class TestTheSameTrafficCapturedAnew:
 
 
 def test_fragments_in_two_files_are_not_joined(tmp_path: Path) -> None:
-    """Every file can be read by itself, so that all ways of running give the same rows."""
+    """Every file can be read alone, so that all ways of running give the same rows."""
     packets = Conversation().handshake().client(CONNECT).server(CONNECTED).client(PING).packets
     parts = [packets[3]._replace(data=framed(part)) for part in fragments(packets[3].data[14:], 32)]
     first = write_pcap(tmp_path / "a.pcap", [*packets[:3], parts[0]])
@@ -208,7 +208,7 @@ def test_fragments_in_two_files_are_not_joined(tmp_path: Path) -> None:
 
 
 def _starts_alike(found: Streams, want: Streams, key: tuple[Any, ...]) -> bool:
-    """Whether offsets count from the same byte: not when the first packets of a stream without SYN are lost."""
+    """True if offsets count from the same byte, which is not so if the first packets of a stream without SYN are lost."""
     return bool(found[key]) and found[key][0][0] == want[key][0][0]
 
 
@@ -279,7 +279,7 @@ class TestReading:
 
 class TestLatencies:
     def test_those_of_the_quickstart_are_the_differences_of_its_packet_times(self) -> None:
-        """Computed from the raw file: receipts by producer and sequence id, responses by request id, with upb alone."""
+        """Computed from the raw file with upb alone: receipts by producer and sequence id, responses by request id."""
         from tests.scenarios import pulsar_pb2 as pb  # noqa: PLC0415 - only this one needs it
 
         path = CAPTURES / "quickstart.pcapng"
@@ -393,7 +393,7 @@ class TestOptions:
         data = batch([Single(b"x", {"partition_key": str(number)}) for number in range(count)])
         conversation = Conversation().client(CONNECT)
         conversation.server(message(payload=b"one"), message(payload=data, metadata=metadata), message(payload=b"one"))
-        conversation.client(send(payload=data, metadata=metadata))  # no receipt: given at the end
+        conversation.client(send(payload=data, metadata=metadata))  # without a receipt, reported at the end
         path = tmp_path / "batches.pcap"
         write_pcap(path, conversation.packets)
         records = frozenset({"frame", "message"})
@@ -462,7 +462,7 @@ class TestOptions:
 
     @pytest.mark.parametrize("options", [{"ports": frozenset({7777})}, {"decode_as": {7777: "pulsar"}}])
     def test_a_port_can_be_said_to_be_pulsar_s(self, options: dict[str, Any], tmp_path: Path) -> None:
-        """Then nothing has to be proven."""
+        """No proof is then needed."""
         talk = Conversation(server=("10.0.0.2", 7777)).handshake().client(PING).close()
         path = write_pcap(tmp_path / "a.pcap", talk.packets)
         assert [row.command for row in rows_of(path, records=frozenset({"frame"}), **options)] == ["PING"]
@@ -582,7 +582,7 @@ class TestSeveralConnections:
 
 
 def test_a_packet_more_changes_no_row_before_it(tmp_path: Path) -> None:
-    """The frames of the beginning of a capture are those that the whole one begins with."""
+    """Frames of the beginning of a capture are the first frames of the whole capture."""
     packets = packets_of(CAPTURES / "errors.pcap")
     whole = [row for row in rows_of(CAPTURES / "errors.pcap") if isinstance(row, FrameRow)]
     for end in (10, 33, 61, 90):
@@ -637,7 +637,7 @@ def at_source(rows: list[Any], source: str | None) -> list[Any]:
 
 @pytest.mark.parametrize("cut", [None, 61])
 def test_the_two_sides_of_a_bridge_are_two_connections_of_which_one_lost_a_packet(tmp_path: Path, cut: int | None) -> None:
-    """In one file, and in a ring of two."""
+    """Holds in one file, and in a ring of two."""
     packets = packets_of(CAPTURES / "quickstart.pcapng")
     both = bridged(packets, lost=10)
     parts = [both] if cut is None else [both[:cut], both[cut:]]

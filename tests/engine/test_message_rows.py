@@ -1,4 +1,4 @@
-"""Message rows: the columns that are asked for, payload forms, and rows made later."""
+"""Message rows: requested columns, payload forms, and rows made later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stories: facts come out as they were put in, in order, the first and the last of too many, and take little room."""
+"""Packed facts: they come out as they were put in, in order, the first and the last of too many, and need little memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pulsarscope.engine import packed_facts as module
 from pulsarscope.engine.packed_facts import PendingFacts, collected, first_and_last, pack, place_of, stretches, unpack
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 
-NUMBERS = st.integers(-(1 << 90), 1 << 90)  # times off the wire are multiplied
+NUMBERS = st.integers(-(1 << 90), 1 << 90)  # times from the wire are multiplied
 VALUES = st.recursive(
     st.none() | st.booleans() | NUMBERS | st.floats(allow_nan=False) | st.text(st.characters(), max_size=20) | st.binary(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -46,7 +46,7 @@ def evaluated(facts: list[Fact]) -> list[list[Fact]]:
 @given(st.lists(FACTS, min_size=1, max_size=12))
 def test_facts_come_out_as_they_were_put_in(facts: list[Fact]) -> None:
     facts_of_key = pending(facts)
-    assert repr(facts_of_key.facts()) == repr(sorted(facts, key=place_of))  # numbers are no booleans
+    assert repr(facts_of_key.facts()) == repr(sorted(facts, key=place_of))  # numbers are not booleans
     assert facts_of_key.time == max(fact.where.time for fact in facts)
 
 
@@ -57,7 +57,7 @@ TIMES = st.lists(st.integers(0, 40 * IDLE_NS), min_size=1, max_size=60)
 @settings(max_examples=200)
 @given(TIMES, st.randoms(use_true_random=False), st.integers(1, 60))
 def test_what_is_evaluated_depends_on_all_facts_of_a_key_and_on_nothing_else(times: list[int], random: Random, division: int) -> None:
-    """Not on the order in which they come, on how often they are trimmed, nor on which were there when."""
+    """Not on their order of arrival, on how often they are trimmed, nor on which of them were there when."""
     facts = [sent(number, time=time) for number, time in enumerate(times)]
     every = stretches(facts, IDLE_NS)
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -78,7 +78,7 @@ def test_stretches_end_where_no_fact_is_for_long_whatever_the_order_of_places() 
 
 
 class Size(IntEnum):
-    """As a dissector of another package may read one."""
+    """A value as read by a dissector of another package."""
 
     LARGE = 3
 

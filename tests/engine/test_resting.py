@@ -1,4 +1,4 @@
-"""Closed connections at rest: a part of a run's state that is not taken up until something of them comes, or their time has come."""
+"""Closed connections at rest: a part of a run's state that is not restored until packets of these connections come, or their time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def connection(number: int, seconds: int = 0, *, frame: bytes = PING) -> list[Pa
 
 
 def late(packets: list[Packet], seconds: int) -> list[Packet]:
-    """The last packet once more."""
+    """The last packet again, later."""
     return [Packet(START + seconds * SECOND, packets[-1].data)]
 
 
@@ -43,12 +43,12 @@ BEFORE = [[*connection(0), *connection(1)], [*connection(2, 1), *connection(3, 1
 
 
 class Run:
-    """A run over captures, one engine for each, which takes up the state of the one before; or one engine for all."""
+    """A run over captures, with an engine for each that restores the state of the previous one, or with one engine for all."""
 
     def __init__(self, folder: Path, captures: Sequence[list[Packet]], *, by_one: bool = False) -> None:
         self.rows: list[bytes] = []
         self.woken: list[int] = []
-        """Number of connections that were taken up again with each capture, and at the end."""
+        """Number of connections that were restored for each capture, and at the end."""
         paths = [str(write_pcap(folder / f"{number}.pcap", packets)) for number, packets in enumerate(captures)]
         inputs = Inputs([*paths, ""], 0, [])
         engine = Engine(inputs, OPTIONS)
@@ -94,7 +94,7 @@ def test_connections_at_rest_are_taken_up_when_it_is_time(tmp_path: Path, last: 
 
 
 def test_those_that_were_taken_up_rest_again_when_they_are_the_latest_again(tmp_path: Path) -> None:
-    """With the next one; the one that rested with them stays."""
+    """They rest again with the next one; the one that rested with them stays."""
     run = Run(tmp_path, [*BEFORE, late(connection(0), 3), connection(6, 4)])
     assert (run.woken, run.open) == ([0, 0, 0, 2, 0, 6], 7)
 

@@ -1,4 +1,4 @@
-"""Rules are made when they are needed and let go with their connection; a bound that may have changed a verdict is said."""
+"""Rules are made when they are needed and released with their connection; a bound that may have changed a verdict is reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MADE: list[str] = []
 
 
 class Named(ConnectionRule):
-    """Tells each SEND under the topic of it."""
+    """A rule that emits a fact for each SEND, under its topic."""
 
     def __init__(self, context: RuleContext) -> None:
         MADE.append("named")
@@ -43,7 +43,7 @@ class Named(ConnectionRule):
 
 
 class Other(ConnectionRule):
-    """Wants what no other rule names, and is asked at the end."""
+    """A rule for commands that no other rule names, called at the end."""
 
     def __init__(self, context: RuleContext) -> None:
         MADE.append("other")
@@ -60,7 +60,7 @@ class Other(ConnectionRule):
 
 
 def nothing(_key: str, _facts: Sequence[Fact], _say: ReportFinding, _thresholds: Thresholds) -> None:
-    """No verdict."""
+    """Report nothing."""
 
 
 def engine_of() -> RuleEngine:
@@ -172,7 +172,7 @@ def test_a_bound_that_changed_no_verdict_is_not_said(monkeypatch: pytest.MonkeyP
 
 
 class Raising(ConnectionRule):
-    """Raises at each SEND, and at the end."""
+    """A rule that raises at each SEND, and at the end."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
@@ -191,7 +191,7 @@ def raise_at_once(_key: str, _facts: Sequence[Fact], _report: ReportFinding, _th
 
 
 def line_of(function: Any) -> int:
-    """The last line of a function."""
+    """Return the last line of a function."""
     lines: list[int] = [line for *_, line in function.__code__.co_lines() if line is not None]
     return max(lines)
 

@@ -10,7 +10,7 @@ from pulsarscope.engine.snapshot import Parts, Shared
 
 
 class Settings:
-    """Made by each process."""
+    """Settings that each process makes itself."""
 
 
 def test_what_is_shared_is_the_one_of_the_process_that_goes_on() -> None:
@@ -50,7 +50,7 @@ def test_shared_objects_of_any_type_are_found_in_any_place() -> None:
 
 
 class Dissector:
-    """A dissector with a part that is made when someone asks for it."""
+    """A dissector with a part that is made on first use."""
 
     @cached_property
     def decoder(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Calls that do not return: their names are reported once, and calls that do return are not reported."""
+"""Calls that do not return: their names are reported once; calls that return are not reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holes of a capture do not hold up what the peer has received."""
+"""Holes in a capture do not delay what the peer has received."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECOND = 1_000 * MILLISECOND
 
 
 def lossy(step_ns: int, lost: int, strangers: int = 0) -> list[Packet]:
-    """Publish thirty messages; a packet is lost, and there are some of another connection after each."""
+    """Publish thirty messages; a packet is lost, and some packets of another connection follow each message."""
     talk = Conversation(step_ns=step_ns).handshake().client(CONNECT).server(CONNECTED)
     for number in range(30):
         talk.client(send(1, number)).server(receipt(1, number, entry=number))
@@ -38,7 +38,7 @@ QUESTION, ANSWER = 7 + 4 * 5, 7 + 4 * 5 + 2
 
 @pytest.mark.parametrize(
     ("step_ms", "lost"),
-    [(1, QUESTION), (1, ANSWER), (30, QUESTION), (30, ANSWER), (100, ANSWER), (400, QUESTION)],  # a receipt is believed with the next one
+    [(1, QUESTION), (1, ANSWER), (30, QUESTION), (30, ANSWER), (100, ANSWER), (400, QUESTION)],  # a receipt is accepted with the next one
 )
 @pytest.mark.parametrize("strangers", [0, 3])
 def test_live_gives_what_the_peer_acknowledged_within_a_second(step_ms: int, lost: int, strangers: int, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ CONNECTIONS = 300
 
 
 def held(path: Path, options: Options) -> int:
-    """Return the memory at the end of the file, in bytes, before the connections are ended. Blocks are small: their packets would count."""
+    """Return the memory at the end of the file, in bytes, before connections end. Small blocks are used, as their packets would count."""
     tracemalloc.start()
     try:
         batches = iter(run_blocks(str(path), BlockReader(str(path), 0, read_bytes=1 << 14), options))
@@ -87,7 +87,7 @@ def test_an_idle_connection_takes_a_few_kilobytes(tmp_path: Path, rules: bool, m
     options = Options(frozenset({"frame"}), rules=rules)
     path = tmp_path / "idle.pcap"
     sizes = []
-    for count in (CONNECTIONS, CONNECTIONS, 3 * CONNECTIONS):  # the first one pays for what is made once
+    for count in (CONNECTIONS, CONNECTIONS, 3 * CONNECTIONS):  # the first run includes what is made only once
         write(path, idle_connections, count)
         sizes.append(held(path, options))
     assert (sizes[2] - sizes[1]) / (2 * CONNECTIONS) <= most

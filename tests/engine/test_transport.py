@@ -1,4 +1,4 @@
-"""What the first bytes of a connection tell of the rest."""
+"""What the first bytes of a connection reveal about the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(data: bytes, moment: int = 1, offset: int = 0) -> Data:
 
 
 def feed(transport: Transport, *streams: tuple[int, bytes], file: int = 0) -> bytes:
-    """What comes through, of either stream; each piece is a packet, and fed alone."""
+    """Return the output for each stream; each piece is a packet, and fed alone."""
     given = b""
     for number, (stream, data) in enumerate(streams, 1):
         items: tuple[list[Item], list[Item]] = ([], [])

@@ -81,18 +81,18 @@ ALL: dict[str, Row] = {
     "finding": FINDING,
     "note": NOTE,
 }
-"""One row of each sort by name."""
+"""One row of each sort, by name."""
 
 KINDS = tuple(ROWS)
 
 
 def make(text: str, *kinds: str, **values: Any) -> Filter:
-    """The filter for rows of some kinds, of all when none is named."""
+    """The filter for rows of some kinds, by default of all."""
     return Filter(text, kinds or KINDS, CATALOGUE, **values)
 
 
 def chosen(text: str, *kinds: str) -> str:
-    """The names of the rows above that pass, of the kinds given."""
+    """The names of the rows above, of the given kinds, that pass."""
     made = make(text, *kinds, payload="base64")
     passed = made.select([row for row in ALL.values() if row.kind in (kinds or KINDS)], ENDPOINTS)
     return " ".join(name for name, row in ALL.items() if any(row is item for item in passed))

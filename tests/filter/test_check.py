@@ -1,4 +1,4 @@
-"""What is refused, and how it is said; what a filter means for a kind of rows."""
+"""Invalid filters and their error messages; the meaning of a filter for a kind of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.filter.samples import CATALOGUE, KINDS, make
 from tests.scenarios import rows
 
 ERRORS = [
-    # filter, what is wrong, what the mark stands under
+    # filter, problem, marked part
     ("comand == SEND", 'unknown field "comand" in frame records; did you mean command?', "comand"),
     ("topc == 1", "did you mean topic or topics?", "topc"),
     ("Topic == 1", "did you mean topic or topics?", "Topic"),
@@ -81,7 +81,7 @@ ERRORS = [
     ("len(topic) == true", "a number", "true"),
     ("len(topic) contains 1", "len(topic) is neither text nor bytes", "1"),
     ("all(comand == SEND)", 'unknown field "comand"', "comand"),
-    # no sentence of the language
+    # not a sentence of the language
     ("len(topic)", "an operator is expected here", ""),
     ("len(5) == 1", "the name of a field is expected here", "5"),
     ("all(topic)", "an operator is expected here", ")"),
@@ -222,7 +222,7 @@ def test_any_text_is_a_filter_or_is_refused_in_one_line_with_a_mark(text: str) -
         assert made.trees.keys() == set(KINDS)
 
 
-# ---- what it means
+# ---- meaning
 
 SIZE = Compare(FieldPath("size", "size", (), ("int64",)), "==", 5)
 TOPIC = Compare(FieldPath("topic", "topic", (), ("string",)), "==", "a")

@@ -1,4 +1,4 @@
-"""Filters for frames in columns: a table of filters and of what is asked of numbers, of names and of rows."""
+"""Filters for frames in columns: a table of filters, for numbers, names and rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/filter.md and README.md are true: every example in them is run."""
+"""The examples in docs/filter.md and README.md are correct: all of them are run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ COMMANDS = [line for page in (PAGE, README) for line in blocks(page, "sh") if " 
 
 @cache
 def rows_of(name: str) -> list[tuple[list[Row], dict[str, tuple[str, str]]]]:
-    """The rows of a capture, all kinds, with the payload of messages; block by block with the endpoints known then."""
+    """All rows of a capture with the payload of messages, block by block with the endpoints known then."""
     made = run([str(ROOT / "captures" / name)], Options(frozenset(KINDS), payload="base64"))
     return [([row for row in batch.rows if isinstance(row, Row)], dict(made.endpoints)) for batch in made]
 
@@ -77,7 +77,7 @@ def test_every_command_line_of_the_pages_runs(
     words = [str(ROOT / "captures" / "quickstart.pcapng") if word == "mine.pcap" else word for word in shlex.split(line, comments=True)]
     words = words[: words.index("|")] if "|" in words else words
     monkeypatch.setattr(sys, "argv", words)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # of indexes
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # disables indexes
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         cli.main()

@@ -1,4 +1,4 @@
-"""The rows that belong to what is followed."""
+"""The rows that belong to the followed subject."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.scenarios.publishers import Publishers
 
 
 def followed(kind: str, name: str, *batches: list[Any]) -> list[list[str]]:
-    """Packet, or kind, of the rows that are chosen of each batch."""
+    """Packet, or kind, of the selected rows of each batch."""
     follow_filter = FollowFilter(kind, name, make_dissectors())
     return [[_name(row) for row in follow_filter.select(batch, {})] for batch in batches]
 

@@ -1,4 +1,4 @@
-"""Compiled predicates say what a plain interpreter of the tree says."""
+"""Compiled predicates give the results of a plain interpreter of the tree."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def interpret(expression: Any, row: Any) -> bool:
 
 
 def interpret_value(leaf: Any, value: Any) -> bool:
-    """The leaf holds for this value."""
+    """Return whether the leaf is true for this value."""
     match leaf:
         case tree.Matches(field, pattern):
             if isinstance(value, bytes):
@@ -299,7 +299,7 @@ def test_predicates_agree_with_the_interpreter(text: str, rows: list[Any]) -> No
 @given(leaves, st.one_of(frames, messages))
 def test_a_test_and_its_negation_never_both_hold(text: str, row: Any) -> None:
     one, other = make(text, "frame", "message"), make(f"not ({text})", "frame", "message")
-    both = [made.select([copy(row)], ENDPOINTS) for made in (one, other)]  # a row that passes is handed over, without its payload
+    both = [made.select([copy(row)], ENDPOINTS) for made in (one, other)]  # a row that passes is returned without its payload
     assert not (both[0] and both[1])
     known = row.kind in {kind for kind, expression in one.trees.items() if expression != tree.Always(False)}
     assert bool(both[0] or both[1]) or not known or text in {"frame", "message"}
@@ -307,7 +307,7 @@ def test_a_test_and_its_negation_never_both_hold(text: str, row: Any) -> None:
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "x+y", "(.*){9}z"])
 def test_no_expression_takes_more_than_linear_time(pattern: str) -> None:
-    """A search that goes back would take hours here, and the test its time-out."""
+    """A backtracking search would take hours here, and the test would time out."""
     row = FrameRow(topic="a" * 200_000 + "x" * 200_000 + "!")
     assert not make(f'topic matches "{pattern}"', "frame").select([row], ENDPOINTS)
 

@@ -1,4 +1,4 @@
-"""What passes: a table of filters and the rows that they choose."""
+"""Selected rows: a table of filters and the rows that they choose."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.scenarios import rows
 FRAMES = "send receipt ack connected bad skipped unknown"
 
 CASES = [
-    # names of commands, of any case
+    # names of commands, in any case
     ("command == SEND", "send bad"),
     ("command == send", "send bad"),
     ('command == "Send"', "send bad"),
@@ -31,7 +31,7 @@ CASES = [
     ("SEND", "send bad"),
     ("send_receipt", "receipt"),
     ("ack || connected", "ack connected"),
-    # fields of one command, of any
+    # fields of one command, and of any command
     ("send.sequence_id == 7", "send bad"),
     ("SEND.sequence_id >= 7", "send bad"),
     ("Send.producer_id == 3", "send"),
@@ -216,7 +216,7 @@ CASES = [
     ("connection.start == 2026-05-01T10:00:00.123456789Z", "connection"),
     ("file == 1", ""),
     ("source", ""),
-    # joined
+    # combinations
     ("frame", FRAMES),
     ("frame && size > 1000", "skipped"),
     ("command == SEND && size == 100 && status == ok", "send bad"),
@@ -226,7 +226,7 @@ CASES = [
     ("command == ACK || command == SEND && finding", "ack bad"),
     ("not not command == ACK", "ack"),
     ("!!command == ACK", "ack"),
-    # a kind that lacks a field is not shown, whatever is said of it, unless the other side decides
+    # a kind without a field is not shown, whatever the comparison, unless the other side decides
     ('not command == SEND || key == "k1"', "receipt ack connected skipped unknown message"),
     ('not (command == SEND && key == "k1")', "receipt ack connected skipped unknown plain exchange failed"),
     ('frame.command == ACK || message.key == "k1"', "ack message"),

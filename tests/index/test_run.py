@@ -1,4 +1,4 @@
-"""Rows of an index: those of a run, whatever the filter."""
+"""Rows of an index are those of a run, whatever the filter."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def filters(path: Path) -> list[tuple[str, str]]:
-    """Filters that columns decide, in part or whole: (subject, or "" for a display filter, text)."""
+    """Filters decided by columns, in part or completely: (subject, or "" for a display filter, text)."""
     frames = list(ps.open(str(path)).frames())
     middle = frames[len(frames) // 2]
     topics = sorted({frame.topic for frame in frames if frame.topic is not None})[:2]

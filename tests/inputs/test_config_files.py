@@ -1,4 +1,4 @@
-"""Layers of configuration files, and what is refused in them."""
+"""Layers of configuration files, and invalid content in them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tests.scenarios.commands import message, receipt, send
 from tests.scenarios.conversation import Conversation
 
 ITEM = '{"type":"record","name":"R","fields":[{"name":"word","type":"string"}]}'
-"""Reads the records of schemas-avro-31 wrongly: they begin with a number."""
+"""Misreads the records of schemas-avro-31: they begin with a number."""
 
 
 def decoded(*arguments: str) -> list[dict[str, Any]]:
@@ -158,7 +158,7 @@ OTHER = "persistent://shop/eu/stock-partition-1"
 
 
 def internal(*ledgers: int) -> dict[str, Any]:
-    """What stats-internal prints, in short."""
+    """A shortened output of stats-internal."""
     return {
         "entriesAddedCounter": 5,
         "lastConfirmedEntry": f"{ledgers[-1]}:4",

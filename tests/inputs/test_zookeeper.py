@@ -1,4 +1,4 @@
-"""Dumps of ZooKeeper; those in tests/inputs/dumps were written by version 3.9.5 and its SnapshotFormatter from one tree."""
+"""Dumps of ZooKeeper; those in tests/inputs/dumps were written by version 3.9.5 and its SnapshotFormatter from the same tree."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ numChildren = 0
 
 
 def read(*paths: str) -> Dump:
-    """Read a dump that may be compressed, as the command line does."""
+    """Read a dump, possibly compressed, like the command line does."""
 
     def decompress(chunks: Iterator[bytes]) -> tuple[Iterator[bytes], ReadProgress]:
         progress = ReadProgress()
@@ -241,7 +241,7 @@ LOG = gzip.decompress((DUMPS / "zookeeper-3.9.5.log.gz").read_bytes())
 
 
 def test_a_log_gives_what_its_transactions_leave() -> None:
-    """Recorded from 3.9.5: a container, an ephemeral node whose session ended, a node that was deleted, one that was set again."""
+    """Recorded from 3.9.5: a container, an ephemeral node whose session ended, a deleted node, a node that was set again."""
     dump = Dump(LOG)
     assert (dump.damaged, dump.notes) == (False, [])
     found = values(dump)
@@ -267,7 +267,7 @@ def test_a_folder_of_a_server_is_its_latest_snapshot_and_the_logs_behind_it(tmp_
     assert not dump.damaged
     assert values(dump)["/consumers/billing/offsets/orders/0-0"] == "10452"
     assert values(dump)["/container"] == "inside"
-    (tmp_path / "snapshot.1").rename(tmp_path / "snapshot.ffff")  # later than all that the log has
+    (tmp_path / "snapshot.1").rename(tmp_path / "snapshot.ffff")  # later than everything in the log
     assert "/container" not in values(read(str(tmp_path)))
 
 

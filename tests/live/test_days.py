@@ -1,4 +1,4 @@
-"""Live run of days with bounded memory."""
+"""A live run of days in bounded memory."""
 
 from __future__ import annotations
 
@@ -70,6 +70,6 @@ def memory_after(capture: Path, connections: tuple[int, ...]) -> list[int]:
 @pytest.mark.slow
 def test_memory_is_flat(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (facts, packed_facts):
-        monkeypatch.setattr(module, "FACTS_PER_KEY_MAX", 10)  # all is about the same topics here: their keys are full sooner
+        monkeypatch.setattr(module, "FACTS_PER_KEY_MAX", 10)  # all rows are about the same topics, whose keys fill sooner
     after_hours, after_more = memory_after(captures / "errors.pcap", (180, 420))
     assert after_more < after_hours + 100_000

@@ -175,7 +175,7 @@ def test_what_does_not_fit_is_skipped_in_the_open_and_kept_all_the_same(forks: b
     recorder = MemoryRecorder()
     source = Scripted((captured(number) for number in range(100)), forks=forks)
     feed = LiveFeed(source, recorder=recorder, queue_bytes=5 * size)
-    first = next(feed)  # while this block is looked at, all others come
+    first = next(feed)  # all others arrive while this block is processed
     source.exhausted.wait(5)
     blocks = [first, *run(feed, source)]
     decoded = numbers(blocks)
@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_skipped_in_the_open_and_kept_all_the_same(forks: b
     assert len(decoded) < 100
     assert feed.packets == 100 == len(decoded) + health.skipped_packets
     assert forks or len(recorder.packets) == 100
-    assert all(packet == said + 1 for packet, said in decoded)  # names stay those of the file
+    assert all(packet == said + 1 for packet, said in decoded)  # names are those of the file
     (finding,) = [row for block in blocks for row in block.findings if row.code == "packets-skipped"]
     assert finding.evidence["packets"] == health.skipped_packets
     assert finding.evidence["bytes"] == health.skipped_packets * size
@@ -209,7 +209,7 @@ def test_what_the_kernel_dropped_is_reported_once(forks: bool) -> None:
 
 
 def test_decoding_that_is_late_is_reported() -> None:
-    source = Scripted([captured(0)])  # of the year 2023
+    source = Scripted([captured(0)])  # in 2023
     assert "decode-lag" in codes(run(LiveFeed(source), source))
 
 
@@ -231,7 +231,7 @@ def test_a_full_disk_ends_it_with_what_came_before(forks: bool) -> None:
 
 
 class Late(Scripted):
-    """Source whose kernel hands over what it has received late: after `waits` reads, or piece by piece."""
+    """Source whose kernel returns received packets late: after `waits` reads, or piece by piece."""
 
     def __init__(self, script: Iterable[CapturedPackets], *, received: int, waits: int) -> None:
         super().__init__(script)

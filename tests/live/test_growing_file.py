@@ -1,4 +1,4 @@
-"""Rows of a capture that grows are those of the capture that it is in the end."""
+"""Rows of a growing capture are those of the final capture."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIONS = Options(frozenset({"frame", "connection", "message", "exchange", "find
 
 
 class Steps(Event):
-    """An event on which a wait does the next thing instead, and that is set behind the last one."""
+    """An event whose wait runs the next step instead, and that is set after the last one."""
 
     def __init__(self, *steps: Callable[[], object]) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Steps(Event):
 
 
 def followed(path: Path, *steps: Callable[[], object]) -> tuple[list[object], list[str]]:
-    """Return the rows of a file that is followed during some steps, and what is said."""
+    """Return the rows of a file that is followed during some steps, and the messages."""
     said: list[str] = []
     blocks = FollowedBlocks(str(path), said.append)
     blocks._stopped = Steps(*steps)

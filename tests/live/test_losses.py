@@ -1,4 +1,4 @@
-"""A live run of slow traffic that lacks packets: nothing waits for long behind a hole."""
+"""A live run of slow traffic with missing packets: nothing waits for long after a hole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TICK = 100 * MILLISECOND
 
 
 class Ticking:
-    """Source that gives a block for each tick of the clock, with packets or without, as an interface does."""
+    """Source that gives a block for each tick of the clock, with or without packets, like an interface."""
 
     recognised = True
     first_time = None
@@ -52,9 +52,9 @@ class Ticking:
 
 @pytest.mark.parametrize(("size", "every", "first"), [*product((100, 300, 2000), (32, 16), (5, 12))])
 def test_every_frame_comes_within_two_seconds(size: int, every: int, first: int) -> None:
-    """3 kB/s: messages of `size` bytes, sent, received and acknowledged; of the packets each `every`th is lost, but for the last ones.
+    """3 kB/s: messages of `size` bytes, sent, received and acknowledged; each `every`th packet is lost, except the last ones.
 
-    Behind a hole a frame without a checksum is proven by the next one: when none follows, it waits for longer.
+    After a hole, a frame without a checksum is proven by the next one: if none follows, it waits longer.
     """
     talk = subscribed(connected()).client(producer()).server(created())
     for number in range(30_000 // size):

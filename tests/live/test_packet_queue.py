@@ -1,4 +1,4 @@
-"""Both queues against a model: nothing is lost without being counted, and order is kept."""
+"""Both queues against a model: every loss is counted, and order is kept."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_packets_come_in_order_and_what_does_not_fit_is_counted_where_it_was(
             skipped_bytes += len(put[position].data)
             position += 1
         assert left == 0
-    rest = put[position:]  # skipped at the very end, where there may be no room to say so
+    rest = put[position:]  # skipped at the very end, where there may be no room to report it
     assert queue.counts[SKIPPED_PACKETS] == skipped + sum(each.packets for each in rest)
     assert queue.counts[SKIPPED_BYTES] == skipped_bytes + sum(len(each.data) for each in rest)
 

@@ -21,7 +21,7 @@ from pulsarscope.output.export.pcapng import section_block
 
 
 def piped(tmp_path: Path, data: bytes, piece: int, *, close: bool = True) -> tuple[str, Callable[[], None]]:
-    """Return the path of a pipe that receives the bytes, and a function that waits for the writer."""
+    """Return the path of a pipe that delivers the bytes, and a function that waits for the writer."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     done = threading.Event()
@@ -78,7 +78,7 @@ def test_it_stops_after_so_many_packets(captures: Path, tmp_path: Path) -> None:
 
 
 class Arriving:
-    """Blocks of packets that came so many seconds before, by the clock that reads them."""
+    """Blocks of packets that arrived this many seconds before the reading clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, delays: Sequence[float]) -> None:
         self._delays = iter(delays)

@@ -72,7 +72,7 @@ def test_other_ports_are_left_out_by_the_kernel() -> None:
 
 def test_what_finds_no_room_is_counted_as_the_kernel_counts_it() -> None:
     port = free_port()
-    with closing(PacketRing(find_interface("lo"), tcp_program({port}), 0)) as ring:  # two blocks, the least
+    with closing(PacketRing(find_interface("lo"), tcp_program({port}), 0)) as ring:  # two blocks, the minimum
         replay([SAID], port)
         taken = 0
         while (captured := ring.read(0.3)) is not None:
@@ -138,7 +138,7 @@ NEIGHBOUR = "ip neigh replace 10.99.0.2 lladdr 02:00:00:00:00:02 dev v0"
 
 
 def in_namespace(tmp_path: Path, *options: str, before: str, during: str) -> tuple[str, int]:
-    """What `live` says in a network of its own where these commands run before and meanwhile, and the packets it has saved."""
+    """What `live` reports in a separate network namespace where these commands run before and meanwhile, and its saved packets."""
     saved = tmp_path / "saved.pcapng"
     command = shlex.join([sys.executable, "-m", "pulsarscope", "live", "-i", "v0", "-w", str(saved), *options])
     ready = tmp_path / "err"
@@ -184,7 +184,7 @@ def test_the_compiled_conversion_gives_the_same_bytes(packets_max: int | None, m
     port = free_port()
     with closing(PacketRing(find_interface("lo"), tcp_program({port}), RING_BYTES)) as ring:
         replay([SAID[:2] + [(True, bytes(size)) for size in range(1, 40)]], port)
-        time.sleep(0.2)  # the kernel hands on a block that is not full after 0.1 s
+        time.sleep(0.2)  # the kernel passes on a partial block after 0.1 s
         compiled = ring._captured(0, packets_max)
         monkeypatch.setattr(ring, "_compiled", None)
         assert ring._captured(0, packets_max) == compiled

@@ -1,4 +1,4 @@
-"""Sniffing socket of scapy as packet source."""
+"""Scapy's sniffing socket as a packet source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of connections on screens and in what users write."""
+"""Names of connections on screens and in user input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests that are taken without OpenSSL where that is possible."""
+"""Digests computed without OpenSSL where possible."""
 
 from __future__ import annotations
 

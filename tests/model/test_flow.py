@@ -43,7 +43,7 @@ def key(source: str, destination: str, from_port: int, to_port: int) -> bytes:
 def test_an_endpoint_is_an_address_and_a_port(source: str, endpoint: str) -> None:
     other = "192.0.2.9" if "." in source and ":" not in source else "2001:db8::9"
     result = source_endpoint(key(source, other, 6650, 1))
-    # How Python writes a mapped address has changed with its versions.
+    # The text of a mapped address depends on the version of Python.
     assert result in {endpoint, endpoint.replace("::ffff:1.2.3.4", "::ffff:102:304")}
 
 

@@ -1,4 +1,4 @@
-"""Masks are as long as what they stand for, always the same, and different for different names."""
+"""Masks are as long as the names that they replace, always the same, and different for different names."""
 
 from __future__ import annotations
 

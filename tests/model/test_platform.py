@@ -102,7 +102,7 @@ def test_an_extra_is_installed_from_where_the_package_came(monkeypatch: pytest.M
 
 
 def test_code_between_two_releases_is_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a folder and of a zip file, in which the package is on a cluster."""
+    """Covers the package in a folder and in a zip file, as on a cluster."""
     with zipfile.ZipFile(tmp_path / "pulsarscope.zip", "w") as archive:
         for module in (ROOT / "pulsarscope").rglob("*.py"):
             archive.write(module, module.relative_to(ROOT))

@@ -1,4 +1,4 @@
-"""Output contract: names, order and types of all columns."""
+"""The output contract: names, order and types of all columns."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_rows_of_some_columns_have_these_in_their_order_and_are_encoded_like_who
 
 
 def rows_later(*, later: bool) -> tuple[RowList, list[int]]:
-    """0 1 | 2 3 4 | 5 | 6, those between the bars later; and the numbers of those made so far."""
+    """Batches 0 1 | 2 3 4 | 5 | 6, those between the bars made later; and the numbers of those made so far."""
     made: list[int] = []
 
     def make(number: int) -> Row:

@@ -1,4 +1,4 @@
-"""Redacted copies have the packets of `extract --redact`, under the numbers of the capture."""
+"""Redacted copies have the packets of `extract --redact`, with their numbers in the capture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUICKSTART = CAPTURES / "quickstart.pcapng"
 TOPIC = "persistent://public/default/ng-t-421"
 
 WHOLE = ("lo-java-txn.pcap", "rw-vxlan.pcap", "snaplen200.pcap", "token-auth-py.pcap")
-"""Captures of which nothing is left out."""
+"""Captures from which nothing is omitted."""
 
 IN_PART = ("mixed-pulsar-kafka.pcap", "go-tls13-dsb.pcapng", "rw-ipfrag.pcap")
 

@@ -1,4 +1,4 @@
-"""A redacted copy shows what happened, and nothing of whose it was."""
+"""A redacted copy shows what happened, but nothing of the user's data."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ SAME = [
         "faults/token-supplier-cut.pcap",
     )
 ]
-"""Captures of which nothing is left out."""
+"""Captures from which nothing is omitted."""
 
 WITH_SCHEMAS = [CAPTURES / "bookkeeper" / f"{name}.pcap.zst" for name in ("auth", "v2", "v3")]
-"""Captures of storages in which messages have schemas, of which copies lack the definitions."""
+"""Captures of storages with messages that have schemas; copies lack the definitions."""
 
 WITH_CREDENTIALS = [CAPTURES / name for name in ("token-auth-py.pcap", "token-refresh-java.pcap")]
 
@@ -96,7 +96,7 @@ def rows_of(path: Path) -> tuple[Row, ...]:
 
 
 def shown(row: Row) -> tuple[Any, ...]:
-    """Return what must be the same in a copy."""
+    """Return what must be equal in a copy."""
     match row:
         case FrameRow():
             checksum = row.checksum and row.checksum.status
@@ -114,7 +114,7 @@ def shown(row: Row) -> tuple[Any, ...]:
 
 
 def texts(value: Any, *, keys: bool = False) -> Iterator[bytes]:
-    """Yield the texts in something decoded: values, and the names of properties."""
+    """Yield the texts in a decoded value: values, and the names of properties."""
     if isinstance(value, dict):
         for name, each in value.items():
             if keys:
@@ -128,7 +128,7 @@ def texts(value: Any, *, keys: bool = False) -> Iterator[bytes]:
 
 
 def secrets_of(rows: tuple[Row, ...]) -> set[bytes]:
-    """Return the texts of the rows that are the user's, with parts of the payloads and the addresses."""
+    """Return the user's texts in rows, with parts of the payloads and the addresses."""
     found: set[bytes] = set()
     for row in rows:
         if isinstance(row, FrameRow):
@@ -159,7 +159,7 @@ def enumerations() -> set[bytes]:
 
 
 def forms(secret: bytes) -> Iterator[bytes]:
-    """Yield a secret as it is, and as it may be written otherwise."""
+    """Yield a secret as it is, and in other possible spellings."""
     yield secret
     yield base64.b64encode(secret).rstrip(b"=")[:-1]
     yield secret.hex().encode()
@@ -185,7 +185,7 @@ def test_a_copy_of_what_is_stored_shows_the_same_but_for_schemas(path: Path, tmp
 @pytest.mark.parametrize("path", [*SAME, *WITH_SCHEMAS], ids=lambda path: path.name)
 def test_nothing_of_the_users_is_in_the_copy(path: Path, tmp_path: Path) -> None:
     key = tmp_path / "key"
-    key.write_bytes(b"k" * 32)  # a short name may be in random bytes by chance
+    key.write_bytes(b"k" * 32)  # random bytes may contain a short name
     copy = redacted(path, tmp_path / "share.pcapng", quiet=True, mask_key=str(key))
     decoded = b"\0".join(text for row in rows_of(copy) if not isinstance(row, FindingRow) for text in texts(msgspec.to_builtins(row)))
     held = copy.read_bytes() + decoded
@@ -288,7 +288,7 @@ def test_checksums_of_ip_and_tcp_are_right(tmp_path: Path) -> None:
 
 
 def sum_of(data: bytes) -> int:
-    """Return the sum of RFC 1071, word by word."""
+    """Return the checksum of RFC 1071, computed word by word."""
     data += bytes(len(data) & 1)
     total = sum(int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2))
     while total >> 16:

@@ -1,4 +1,4 @@
-"""What was said inside TLS is copied as plain packets that decode to the same frames at the same packets, whatever came of the packets."""
+"""TLS content is copied as plain packets that decode to the same frames at the same packets, whatever happened to the packets."""
 
 from __future__ import annotations
 

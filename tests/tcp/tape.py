@@ -1,4 +1,4 @@
-"""Recorder of packets that are cut into blocks at will, and the assembled connections in a form independent of the cuts."""
+"""A recorder of packets that can be cut into any blocks, and the assembled connections in a form that does not depend on the cuts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Tape:
         identification: int = 0,
         options: bytes = b"",
     ) -> int:
-        """Append a segment at a stream offset, `after` nanoseconds behind the last packet; by default it acknowledges no byte."""
+        """Append a segment at a stream offset, `after` nanoseconds after the last packet; by default it acknowledges no byte."""
         self.number += 1
         self.time += after
         seq = (self.bases[side] + offset) & 0xFFFF_FFFF
@@ -92,7 +92,7 @@ class Tape:
     def only(self) -> Outcome:
         """Return the only connection, after checking that cuts make no difference."""
         (outcome,) = self.run()
-        for (other,) in (self.run_apart(), self.run([3])):  # behind a handshake, the second goes through the tight loop
+        for (other,) in (self.run_apart(), self.run([3])):  # after a handshake, the second takes the tight loop
             assert other.facts() == outcome.facts()
         return outcome
 
@@ -103,7 +103,7 @@ class Outcome:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.items: tuple[list[Any], list[Any]] = ([], [])
-        """Of each stream: ("bytes", file, offset, payload, packet, time, moment) and ("gap", offset, size, moment, reason)."""
+        """By stream: ("bytes", file, offset, payload, packet, time, moment) and ("gap", offset, size, moment, reason)."""
         self.findings: list[Any] = []
         self.life: list[str] = []
 
@@ -126,7 +126,7 @@ class Outcome:
         self.findings += events.findings
 
     def pieces(self, side: int) -> list[tuple[bytes, int]]:
-        """Return (payload, packet) of the pieces of a stream."""
+        """Return (payload, packet) for each piece of a stream."""
         return [(item[3], item[4]) for item in self.items[side] if item[0] == "bytes"]
 
     def shape(self, side: int) -> list[bytes | int]:
@@ -151,7 +151,7 @@ class Outcome:
         return evidence  # type: ignore[no-any-return]
 
     def facts(self) -> tuple[Any, ...]:
-        """Return all that must not depend on the cuts."""
+        """Return everything that must not depend on the cuts."""
         connection = self.connection
         return (
             (connection.name, connection.key, connection.start, connection.end, connection.packets, connection.last),

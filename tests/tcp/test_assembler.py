@@ -284,7 +284,7 @@ def test_connections_without_data_beyond_a_bound_share_one_finding(monkeypatch: 
 
 
 def hole(tape: Tape, *, acknowledged: bool, packets: int, nanoseconds: int) -> list[bytes | int]:
-    """Send "d" behind a hole, and so many acknowledgments in so much time; return the stream before the end of the capture."""
+    """Send "d" after a hole, and `packets` acknowledgments within `nanoseconds`; return the stream before the end of the capture."""
     tape.open()
     tape.send(CLIENT, 0, b"abc")
     tape.send(CLIENT, 6, b"d")
@@ -310,7 +310,7 @@ def test_a_hole_is_given_up_some_time_after_the_peer_acknowledged_it() -> None:
 
 
 def late_hole(late: int, *, packets: int, nanoseconds: int) -> list[bytes | int]:
-    """Fill a hole with a packet so many nanoseconds late, and leave one as `hole` does; return the stream before the end of the capture."""
+    """Fill a hole with a packet `late` ns late, and leave one as `hole` does; return the stream before the end of the capture."""
     tape = Tape()
     tape.open()
     tape.send(CLIENT, 1, b"b", after=late)
@@ -358,7 +358,7 @@ def test_giving_up_a_hole_changes_no_name() -> None:
     assert outcomes[0].pieces(CLIENT) == outcomes[1].pieces(CLIENT) == [(b"abc", 4), (b"d", 5), (b"e", 6 + 2 * HOLE_PACKETS_MAX)]
     [awaited], [given_up] = (outcome.findings for outcome in outcomes)
     assert (awaited.code, given_up.code) == ("bytes-awaited", "stream-gap")
-    assert awaited.order > given_up.order  # each is that of the packet which shows the hole
+    assert awaited.order > given_up.order  # each has the order of the packet that shows the hole
     assert (awaited.packet, awaited.evidence) == (given_up.packet, given_up.evidence)
 
 
@@ -590,7 +590,7 @@ def bulk(offsets: list[int], payload: bytes) -> list[Block]:
 
 
 def cost(blocks: list[Block]) -> float:
-    """Return the shortest CPU time of three runs, seconds."""
+    """Return the shortest CPU time of three runs, in seconds."""
     seconds = []
     for _ in range(3):
         assembler = Assembler()
@@ -646,7 +646,7 @@ LIVE = LIVE_HOLE_NANOSECONDS_MAX
 
 
 class Live:
-    """An assembler fed as a live run feeds it, and the outcome of its only connection."""
+    """An assembler fed as in a live run, and the outcome of its only connection."""
 
     def __init__(self) -> None:
         self.assembler = Assembler()
@@ -766,7 +766,7 @@ DISTURBANCES: dict[str, tuple[bool, Callable[[list[CapturedPacket]], list[Captur
     "a window closes at the end": (True, lambda sent: [*sent[:-1], _with_window(sent[-1], 0)]),
     "many again": (False, lambda sent: [packet for place in range(0, 400, 2) for packet in (*sent[place : place + 2], sent[place])]),
 }
-"""Changes of 400 packets, of client and server in turns, and whether few of them are taken one by one."""
+"""Changes of 400 packets, alternately from client and server, and whether few of them are processed one by one."""
 
 
 @pytest.mark.parametrize("named", DISTURBANCES)
@@ -806,7 +806,7 @@ def test_the_compiled_reader_takes_together_what_lies_between_segments_out_of_or
 def test_connections_stand_in_the_same_order_where_packets_are_taken_together() -> None:
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     packets: list[CapturedPacket] = []
-    for port, every in ((1, 2), (2, 100), (3, 1000)):  # many segments again, few, none
+    for port, every in ((1, 2), (2, 100), (3, 1000)):  # many repeated segments, few, none
         conversation = Conversation(("10.0.0.1", port), start_ns=SECOND + port, acknowledge=False).handshake()
         for number in range(200):
             conversation.client(bytes([number]) * 40)
@@ -825,7 +825,7 @@ def test_connections_stand_in_the_same_order_where_packets_are_taken_together() 
 
 
 class _Parts(io.BytesIO):
-    """A stream that gives parts of such sizes, the last one again and again."""
+    """A stream that returns parts of these sizes, the last one repeatedly."""
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         super().__init__(data)

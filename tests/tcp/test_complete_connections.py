@@ -25,7 +25,7 @@ def short_connection(tape: Tape, connection: int, random: Random) -> None:
         payload = bytes(random.randrange(5 if last else 9))
         if not (payload or last) or random.random() < 0.2:
             tape.send(random.choice((CLIENT, SERVER)), at[side], connection=connection)
-        ack = tape.bases[1 - side] + at[1 - side] + random.choice((0, 1))  # 1: it answers the other FIN
+        ack = tape.bases[1 - side] + at[1 - side] + random.choice((0, 1))  # 1: it acknowledges the other FIN
         tape.send(side, at[side], payload, FIN | ACK if last else ACK, ack=ack, connection=connection)
         at[side] += len(payload)
         remaining[side] -= 1

@@ -480,7 +480,7 @@ def test_a_reset_behind_a_fin_ends_the_connection() -> None:
 def test_data_of_the_other_one_of_two_handshakes_are_of_the_same_connection() -> None:
     tape = Tape()
     tape.open()
-    elsewhere = 1_180_489_186  # further than a jump within a stream
+    elsewhere = 1_180_489_186  # beyond any jump within a stream
     tape.send(SERVER, elsewhere - 1, flags=SYN | ACK, ack=tape.bases[CLIENT])
     tape.send(SERVER, elsewhere, b"answer")
     tape.send(CLIENT, 0, b"ask", ack=tape.bases[SERVER] + elsewhere + 6)

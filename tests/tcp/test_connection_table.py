@@ -1,4 +1,4 @@
-"""Captures that lack one direction of their connections; connections that have ended, packed while nothing of them comes."""
+"""Captures that lack one direction of their connections; ended connections, packed while they have no packets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ABSENCES = {"request-unanswered", "response-unrequested", "send-unanswered", "ke
 
 
 def is_to_broker(packet: Packet) -> bool:
-    """True for a packet of Ethernet and IPv4 without options to a broker."""
+    """Return True for a packet of Ethernet and IPv4 without options to a broker."""
     return int.from_bytes(packet.data[36:38], "big") in BROKERS
 
 
@@ -54,7 +54,7 @@ def test_a_server_that_does_not_answer_is_reported_as_before() -> None:
 
 
 def closed(*, again: bytes = b"", options: bytes = b"") -> Tape:
-    """A connection from SYN to both FINs, maybe with bytes that come twice."""
+    """A connection from SYN to both FINs, possibly with repeated bytes."""
     tape = Tape()
     tape.open()
     tape.send(CLIENT, 0, b"ask", options=options)

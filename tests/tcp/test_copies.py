@@ -13,19 +13,20 @@ Sender = str
 
 
 def options(value: int, *, padded: bool = True) -> bytes:
-    """Return the rest of a TCP header: checksum, urgent pointer, timestamps of this value."""
+    """Return the rest of a TCP header: checksum, urgent pointer, timestamps with this value."""
     return bytes(4) + (b"\1\1" if padded else b"") + b"\x08\x0a" + (value & 0xFFFF_FFFF).to_bytes(4, "big") + bytes(4)
 
 
 def mark(sender: Sender, number: int, time: int) -> tuple[int, bytes]:
-    """Return identification and options of the packet `number` of a sender at a time in ms; both wrap soon, the former past 0, which
-    stands for no number."""
+    """Return identification and options of packet `number` of a sender at a time in ms. Both wrap soon; the identification skips 0, which
+    means none.
+    """
     identification = (0xFFF9 + 2 * number) & 0xFFFF if sender in ("ids", "both") else 0
     return identification, options(0xFFFF_FFF0 + time) if sender in ("timestamps", "both") else bytes(4)
 
 
 def twice(sender: Sender, skew: int, *, segments: int = 40, lost: int = 7, midstream: bool = False, second_file: bool = False) -> Tape:
-    """Return two merged captures of one stream, the second one `skew` ms late; the segment `lost` is sent again after 25 ms."""
+    """Return two merged captures of one stream, the second one `skew` ms late; segment `lost` is sent again after 25 ms."""
     sent: list[tuple[int, int, int, int]] = []  # time in ms, stream offset, flags, number of the packet
     if not midstream:
         sent.append((0, -1, SYN, 0))
@@ -49,7 +50,7 @@ def twice(sender: Sender, skew: int, *, segments: int = 40, lost: int = 7, midst
 
 
 def only(tape: Tape) -> Outcome:
-    """Return the only connection, the same however the packets are cut into blocks."""
+    """Return the only connection; it must be equal however the packets are cut into blocks."""
     (outcome,) = tape.run()
     for cuts in (range(len(tape.packets)), [3], [5, 20, 21, 60]):
         (other,) = tape.run(cuts)
@@ -113,7 +114,7 @@ def test_an_identification_far_ahead_proves_nothing(identification: int, copy: b
 
 
 def test_segments_that_a_network_card_cut_are_copies() -> None:
-    """The capture of the sender has one large segment; that of the receiver has its parts, numbered one by one."""
+    """The sender's capture has one large segment; the receiver's has its parts, numbered one by one."""
     tape = Tape()
     for number in range(10):
         tape.send(CLIENT, 4_380 * number, bytes(4_380), identification=100 + 3 * number)

@@ -69,7 +69,7 @@ def test_the_compiled_reader_keeps_the_same_bytes_of_a_long_run(place: int) -> N
 
 
 class Chunks(io.BytesIO):
-    """A capture whose reads are kept."""
+    """A capture whose reads are recorded."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)

@@ -1,4 +1,4 @@
-"""Networks that lose segments all the time, seen at either end, and captures in which something else only looks so."""
+"""Networks with constant loss, seen at either end, and captures in which something else only looks like it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MILLISECOND = 1_000_000
 
 
 class Lossy(NamedTuple):
-    """A stream of segments of three bytes, one each 100 ms, of which each `nth` comes again, or late, after `delay` ms."""
+    """A stream of three-byte segments, one every `pace` ms, of which each `nth` is repeated, or late, after `delay` ms."""
 
     name: str
     nth: int
@@ -36,7 +36,7 @@ CASES = [
 
 
 def lost(case: Lossy, end: str) -> Tape:
-    """Return what a capture at the sender's or the receiver's end has."""
+    """Return the capture at the sender's or the receiver's end."""
     tape = Tape()
     tape.open()
     for number in range(case.segments):
@@ -79,7 +79,7 @@ def test_its_text_gives_share_and_time() -> None:
 
 @pytest.mark.parametrize(("nth", "segments", "pace", "heavy"), [(8, 600, 20, True), (20, 1_500, 20, False), (8, 150, 5, False)])
 def test_very_much_needs_no_wait(nth: int, segments: int, pace: int, heavy: bool) -> None:
-    """Where data go on, a sender soon knows what got lost."""
+    """If data continue, a sender soon knows what was lost."""
     case = Lossy("", nth, 20, heavy, segments, pace)
     outcome = lost(case, "sender").only()
     assert (LOSS in codes(outcome)) == heavy

@@ -21,7 +21,7 @@ BLOCK_SIZES = pytest.mark.parametrize("read_bytes", [100, 700, 1 << 20])
 
 
 def ranges_of(starts: array[int], ends: array[int], choice: str) -> ByteRanges:
-    """Make ranges as the reader of this choice takes them."""
+    """Make ranges in the form of this reader."""
     if choice == "off":
         return ByteRanges(starts, ends)
     compiled = pytest.importorskip("pulsarscope_native").PackedFrames(24)

@@ -21,7 +21,7 @@ def codes(outcome: Outcome) -> list[str]:
 
 
 class Resent(NamedTuple):
-    """Retransmissions of one segment: milliseconds between them, and up to which offset the server acknowledges the client at the end."""
+    """Retransmissions of one segment: milliseconds between them, and the client offset that the server acknowledges at the end."""
 
     name: str
     after: list[int]
@@ -101,7 +101,7 @@ def test_what_waits_for_a_closed_window_is_no_stall_of_the_network(opens: bool) 
 
 @pytest.mark.parametrize("before", [False, True])
 def test_a_window_that_was_closed_at_another_time_does_not_explain_a_stall(before: bool) -> None:
-    """What was lost comes at once when the path is back, and may fill the receiver's buffer."""
+    """Lost data arrive together when the path is back, and may fill the receiver's buffer."""
     tape = opened()
     if before:
         tape.send(SERVER, 0, window=0)

@@ -114,7 +114,7 @@ def test_what_a_packet_releases_has_its_time_also_where_times_go_back() -> None:
     tape = opened()
     tape.send(CLIENT, 0, b"a")
     tape.send(CLIENT, 2, b"c", after=SECOND)
-    tape.send(CLIENT, 1, b"b", after=1 - SECOND)  # the capture has the two in the wrong order
+    tape.send(CLIENT, 1, b"b", after=1 - SECOND)  # the capture has these two in the wrong order
     assert [item[5] for item in tape.only().items[CLIENT]][1:] == [tape.packets[-1][2][1]] * 2
 
 
@@ -319,7 +319,7 @@ def test_a_gap_of_one_byte_is_told_in_the_singular() -> None:
 @pytest.mark.parametrize("flags", [ACK, RST | ACK, 0])
 @pytest.mark.parametrize("first", [0, 5_000, 0xFFFF_FFF0])
 def test_bytes_that_only_an_acknowledgment_proves_are_a_gap_at_the_end(ahead: int, gap: int, flags: int, first: int) -> None:
-    """One may be a FIN; a RST need not acknowledge, and what is too far ahead is believed of nobody."""
+    """One byte may be a FIN; a RST need not acknowledge, and an acknowledgment too far ahead is never believed."""
     tape = Tape((1_000, first))
     tape.open()
     tape.send(CLIENT, 0, b"ask")

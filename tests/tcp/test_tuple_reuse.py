@@ -1,4 +1,4 @@
-"""Packets of one connection behind another one on the same 4-tuple, without a handshake between them."""
+"""Packets of a later connection on the same 4-tuple, without a handshake in between."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def reset(tape: Tape) -> None:
 
 
 def talk(tape: Tape, client: int = 0, server: int = 0) -> None:
-    """Send a question of two segments and an answer behind these offsets, each acknowledged."""
+    """Send a question of two segments and an answer after these offsets, each acknowledged."""
     tape.send(CLIENT, client, b"more", ack=tape.bases[SERVER] + server)
     tape.send(CLIENT, client + 4, b"over", ack=tape.bases[SERVER] + server)
     tape.send(SERVER, server, ack=tape.bases[CLIENT] + client + 8)
@@ -173,7 +173,7 @@ def without_any_end_and_ahead_of_the_server(tape: Tape) -> None:
 
 
 def ahead_of_the_client_and_little_behind_the_server(tape: Tape) -> None:
-    """A bare acknowledgment comes first, as of a handshake: it does not count as one of the old connection."""
+    """The first packet is a bare acknowledgment, as in a handshake: it does not count for the old connection."""
     tape.open()
     tape.send(CLIENT, 0, b"ask", ack=5_000)
     tape.send(SERVER, 0, b"answer", ack=1_003)
@@ -184,7 +184,7 @@ def ahead_of_the_client_and_little_behind_the_server(tape: Tape) -> None:
 
 
 def a_hole_behind_which_the_peer_has_sent_less(tape: Tape) -> None:
-    """Near-miss: five megabytes are not in the capture, and the segment behind them acknowledges as much as the latest one."""
+    """Near-miss: five megabytes are missing in the capture, and the segment after them acknowledges no more than the latest one."""
     tape.open()
     tape.send(SERVER, 0, b"answer", ack=1_000)
     tape.send(CLIENT, 0, b"ask", ack=5_006)
@@ -271,7 +271,7 @@ def test_situation(case: Case, bases: tuple[int, int], monkeypatch: pytest.Monke
     send = tape.send
 
     def moved(side: int, *args: object, ack: int = 0, **options: object) -> int:
-        """Acknowledgments of the old connection are given for BASES."""
+        """Move acknowledgments of the old connection, which are given for BASES."""
         own = tape.bases == bases and ack in range(900, 20_000)
         return send(side, *args, ack=ack - BASES[1 - side] + bases[1 - side] if own and bases != BASES else ack, **options)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""The fuzz driver: the dissectors of the package keep the contract, and one that does not is found out."""
+"""The fuzz driver: the dissectors of the package keep the contract, and violations are detected."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_one_seed_makes_the_same_streams() -> None:
 
 
 class Raising(PulsarDissector):
-    """Raises when a byte is not as it should be."""
+    """A dissector that raises at an unexpected byte."""
 
     def decode(self, data: bytes, start: int, end: int) -> Decoded:
         data[start:end].decode("ascii")
@@ -61,7 +61,7 @@ class Raising(PulsarDissector):
 
 
 class Peeking(PulsarDissector):
-    """Looks at bytes that it does not admit to have seen."""
+    """A dissector that looks at more bytes than it reports."""
 
     def recognise(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
         found = super().recognise(data, position, end, budget, checksums=checksums)
@@ -75,7 +75,7 @@ def test_one_that_breaks_it_is_found_with_the_bytes(dissector: Dissector, words:
 
 
 def decoding(change: Callable[[list[Any], int], object]) -> dict[str, Any]:
-    """A `decode` whose result is changed: (the items, the start of the frame)."""
+    """A `decode` with a changed result: (the items, the start of the frame)."""
 
     def decode(self: PostcardDissector, data: bytes, start: int, end: int) -> Any:
         items = list(PostcardDissector.decode(self, data, start, end))
@@ -94,7 +94,7 @@ class FailingSession(PostcardSession):
 
 
 class OddSession(PostcardSession):
-    """Does what no session may do."""
+    """A session that does what no session may do."""
 
     def __init__(self, context: SessionContext, mistake: str) -> None:
         super().__init__(context)
@@ -102,7 +102,7 @@ class OddSession(PostcardSession):
         self.unpicklable = (lambda: None) if mistake == "unpicklable" else None
 
     def observe(self, frames: SessionFrames, events: list[Event]) -> None:
-        """Give a number for a topic."""
+        """Set a number as the topic."""
         del events
         for frame in frames:
             if self._mistake == "number":
@@ -114,7 +114,7 @@ def odd(mistake: str) -> dict[str, Any]:
 
 
 def opens(self: PostcardDissector, data: bytes, position: int, end: int) -> str | None:
-    """As soon as the magic is there."""
+    """Decide as soon as the magic is there."""
     if self.recognise(data, position, end, 0, checksums=False) is None:
         return None
     return "client" if data[position + 4 : position + 6] == b"PC" else None

@@ -1,4 +1,4 @@
-"""Scripted connections are captures that can be read."""
+"""Scripted connections are readable captures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS connections of real peers, and rarer parts by a writer of our own."""
+"""TLS connections of real peers, and rarer parts from our own writer."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_a_handshake_within_tls_1_2_brings_keys_of_its_own(suite: int, inside: b
     assert (undecrypted and undecrypted.reason) == {0xC02F: None, 0xC030: "failed", 0x000A: "unsupported"}[suite]
 
 
-# ---- TLS 1.3 of our own making
+# ---- TLS 1.3 from our own writer
 
 
 def inside(flights: list[tuple[int, bytes]], log: bytes, sizes: tuple[int, ...] = (1460,)) -> Delivered:
@@ -273,7 +273,7 @@ def test_a_side_whose_answer_comes_first_in_the_capture_waits_for_it() -> None:
     flights = [hello, (CLIENT, finished[1] + client.seal(b"ask")), (SERVER, answer[1] + server.seal(b"answer"))]
     got = inside(flights, sealing.key_log(*ALL_SECRETS))
     check(got, (b"ask", b"answer"))
-    assert got.pieces(CLIENT)[0][1:] == (2, 2_000_000_000, 3)  # named by its packet, readable with the next
+    assert got.pieces(CLIENT)[0][1:] == (2, 2_000_000_000, 3)  # named after its packet, readable with the next
 
 
 # ---- loss and damage
@@ -407,7 +407,7 @@ def test_a_partial_record_at_the_end_is_counted() -> None:
     assert got.connection.directions[CLIENT].undecrypted == len(record) - 1
 
 
-# ---- what cannot be read
+# ---- unreadable content
 
 
 def test_without_secrets_it_says_so_and_holds_little() -> None:

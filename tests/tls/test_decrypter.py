@@ -1,4 +1,4 @@
-"""Choice of keys, and recovery of the sequence number."""
+"""The choice of keys, and recovery of the sequence number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pulsarscope.tls.record_protection import Content, Key
 
 
 class Named(Key):
-    """Key for records whose body has the name of the key and the sequence number."""
+    """A key for records whose body contains the name of the key and the sequence number."""
 
     overhead = 21
 
@@ -61,7 +61,7 @@ def test_the_key_goes_on_and_is_renewed_when_asked() -> None:
     decrypter = Decrypter(keys("a", "b"))
     decrypter.next_key()
     assert decrypted(decrypter, "b0") == ["b0"]
-    decrypter.next_key()  # there is none to go on to
+    decrypter.next_key()  # there is no next one
     decrypter.update_key()
     assert decrypted(decrypter, "b1", "b'0", "b'1") == [None, "b'0", "b'1"]
 

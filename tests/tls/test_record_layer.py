@@ -86,7 +86,7 @@ def test_after_a_gap_the_end_of_the_cut_record_shows_where_the_next_one_begins()
     assert next_record is not None
     assert next_record.body == b"next"
     assert (records.lost, records.lost_missing) == (105, 30)
-    assert records.refuse(next_record)  # no guess
+    assert records.refuse(next_record)  # without a guess
 
 
 def test_behind_a_gap_that_hides_where_the_next_one_begins_it_is_guessed() -> None:

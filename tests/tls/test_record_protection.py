@@ -9,7 +9,7 @@ from pulsarscope.tls.suites import SUITES
 from tests.scenarios.tls import sealing
 from tests.scenarios.tls.sealing import Sealer
 
-# RFC 8448 section 3: the server's handshake traffic secret and the keys of it.
+# RFC 8448 section 3: the server's handshake traffic secret and its keys.
 SECRET = bytes.fromhex("b67b7d690cc16c4e75e54213cb2d37b4e9c912bcded9105d42befd59d391ad38")
 
 

@@ -1,4 +1,4 @@
-"""However many processes there are, and whoever gets which files: what comes out is what one process gives."""
+"""With any number of processes, and any assignment of files to them, the output is that of one process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LATER = 2_000_000_000
 
 
 class Names:
-    """Prepares rows to the names of their types."""
+    """An output that turns rows into the names of their types."""
 
     takes_columns = False
 
@@ -61,7 +61,7 @@ class Names:
 
 
 def output_of(run: Run | ParallelRun) -> list[Any]:
-    """All that a run says, however its input is cut into blocks and its rows into batches."""
+    """The whole output of a run, however its input is cut into blocks and its rows into batches."""
     said: list[Any] = []
     progress: dict[int, tuple[int, int]] = {}
     with closing(iter(run)) as batches:
@@ -231,7 +231,7 @@ def test_changed_captures_give_what_one_process_gives(tmp_path: Path, mode: str,
     corpus, options = Corpus(CAPTURES, corpus_options()), Options(ALL_RECORDS, rules=True)
     inputs = iter(range(120))
     with reader(mode):
-        while files := [corpus.input(5, number).data for number in islice(inputs, 4)]:  # tunnels, fragments, TLS, ports used again …
+        while files := [corpus.input(5, number).data for number in islice(inputs, 4)]:  # tunnels, fragments, TLS, reused ports …
             for number, data in enumerate(files):
                 (tmp_path / f"{number}.pcap").write_bytes(data)
             try:

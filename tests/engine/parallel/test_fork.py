@@ -1,4 +1,4 @@
-"""Copies of a process; each test runs a program of its own, as there may be threads here."""
+"""Copies of a process; each test runs its own program, as there may be threads here."""
 
 from __future__ import annotations
 

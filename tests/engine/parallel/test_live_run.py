@@ -1,4 +1,4 @@
-"""Live captures in several processes: the rows, their order and the findings are those of one."""
+"""Live captures in several processes: rows, order and findings are those of one process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL = Options(frozenset({"frame", "message", "exchange", "connection", "finding"
 
 
 def steps_of(name: str, size: int, *, leave_out: int = 0) -> Generator[LiveStep, None, None]:
-    """A capture in steps of so many packets, with time that passes between them; one step is left out."""
+    """A capture in steps of `size` packets, with time passing between them; one step is left out."""
     yield LiveStep(section_block("") + interface_block(1, 0, "lo"))
     records = (record for block in BlockReader(str(CAPTURES / name), records=True) for record in block.records)
     read = number = skipped = 0

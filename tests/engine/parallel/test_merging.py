@@ -25,7 +25,7 @@ def result(rows: list[Any], keys: list[RowKey], facts: list[KeyedFact], *, ends:
 
 
 def results(keys: list[RowKey], cuts: list[int], number: int) -> list[Result]:
-    """A process's part: a row is its key and the number of the process."""
+    """Results of one process: a row is its key and the number of the process."""
     ends = [*sorted(min(cut, len(keys)) for cut in cuts), len(keys)]
     starts = [0, *ends[:-1]]
     fact = 0, "k", b"", number, True, (number, 0)
@@ -42,7 +42,7 @@ processes = st.lists(st.tuples(st.lists(keys, max_size=30), st.lists(st.integers
 @pytest.mark.slow
 @given(processes, st.lists(keys, max_size=3), st.booleans())
 def test_all_rows_come_in_order_and_facts_before_the_last(streams: list[Any], found: list[RowKey], prepared: bool) -> None:
-    # The position of a connection is that of one process.
+    # Each position of a connection occurs in one process only.
     own: list[tuple[list[RowKey], list[int]]] = [
         (sorted({(order, index * len(streams) + number) for order, index in some}), cuts) for number, (some, cuts) in enumerate(streams)
     ]
@@ -86,7 +86,7 @@ def test_lines_are_put_in_order_as_values_are(reader: str, packed: bool, monkeyp
         for number, (some, cuts) in enumerate(streams):
             of_own: list[tuple[RowKey, bytes]] = [
                 ((order, index * len(streams) + number), line) for (order, index), line in some
-            ]  # a connection is of one process
+            ]  # a connection belongs to one process
             rows = sorted(of_own, key=itemgetter(0))
             want += [(key, number, at, line) for at, (key, line) in enumerate(rows)]
             ends = [*sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
@@ -99,7 +99,7 @@ def test_lines_are_put_in_order_as_values_are(reader: str, packed: bool, monkeyp
 
 
 def of_lines_together(portion: list[tuple[RowKey, bytes]], packed: bool, *, last: bool) -> Result:
-    """A portion whose rows were prepared to lines in one."""
+    """A portion whose rows are prepared as a single item of lines."""
     of_rows = [key for key, _ in portion]
     batch = RowBatch([], 3, 70, 9, b"".join(line for _, line in portion))
     return Result(batch, pack_keys(of_rows) if packed else of_rows, last, [], 0, 0, Counter(), False, False)

@@ -44,7 +44,7 @@ def is_there(number: int) -> bool:
 
 
 def test_one_that_was_left_takes_no_more_tasks() -> None:
-    """A thread that feeds it may not know yet."""
+    """A thread that feeds it may not know this yet."""
     with Process() as process:
         pass
     process.ask(DECODE)

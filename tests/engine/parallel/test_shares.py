@@ -33,7 +33,7 @@ def event(number: int, *, finished: bool = False) -> Any:
 
 
 def frame(size: int) -> bytes:
-    """A frame of so many bytes."""
+    """A frame of this size."""
     return (size - 4).to_bytes(4, "big") + bytes(size - 4)
 
 
@@ -43,7 +43,7 @@ def segments(count: int, payload: bytes) -> list[Any]:
 
 
 def cut(data: bytes, cuts: list[int], start: int = 1_000) -> list[Any]:
-    """Segments of data, of these sizes in turn; the numbers of their bytes begin here."""
+    """Segments of data, of these sizes in turn; their sequence numbers start here."""
     made: list[Any] = []
     at = 0
     while at < len(data):
@@ -59,7 +59,7 @@ def block(flows: dict[bytes, list[Any]]) -> Block:
 
 
 class Source:
-    """Blocks of a file; each brings a secret with its number."""
+    """Blocks of a file; each has a secret with its number."""
 
     recognised = True
     first_time = 5
@@ -81,7 +81,7 @@ class Source:
 
 
 def owners(blocks: list[Block], parts: list[list[Any]], count: int = 2, framings: tuple[Framing, ...] = (FRAMING,)) -> dict[str, int]:
-    """The process of each connection; all processes must agree."""
+    """The process of each connection, on which all processes must agree."""
     found: dict[str, int] = {}
     for number in range(count):
         share = ProcessShare(number, count, framings)

@@ -1,4 +1,4 @@
-"""Inside a process: its tasks, and its loop."""
+"""The tasks of a worker process, and its loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INPUTS = expand_inputs(PATHS)
 
 
 class Counting:
-    """Prepares rows to their numbers of columns."""
+    """An output that turns rows into their numbers of columns."""
 
     takes_columns = False
 
@@ -37,7 +37,7 @@ class Counting:
 
 
 def results(count: int, options: Options, prepare: Counting | None = None) -> list[list[Result]]:
-    """All results of each of so many processes."""
+    """All results of each of `count` processes."""
     found = []
     for number in range(count):
         *some, end = Decode(INPUTS, options, number, count, prepare)()

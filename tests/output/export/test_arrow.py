@@ -80,7 +80,7 @@ def test_messages_that_stay_together_become_the_columns_of_their_rows(some: list
 
 
 def compiled_entry(messages: list[Single]) -> EntryMessages:
-    """An entry whose columns are those of the compiled reader."""
+    """An entry with columns of the compiled reader."""
     plan = Plans(show_secrets=False).named("SingleMessageMetadata")
     reading = BatchReader(plan, MessageRow.__struct_fields__, None)
     notes: list[Any] = []
@@ -90,7 +90,7 @@ def compiled_entry(messages: list[Single]) -> EntryMessages:
 
 
 def in_lists(entry: MessageRow | EntryMessages) -> MessageRow | EntryMessages:
-    """An entry whose columns are lists."""
+    """An entry with lists as columns."""
     if isinstance(entry, MessageRow):
         return entry
     return EntryMessages(entry.shared, entry.count, {name: [*values] for name, values in entry.columns.items()})

@@ -1,4 +1,4 @@
-"""A diagnosis as JUnit XML fails for what fails the command, and is well-formed whatever the wire said."""
+"""A diagnosis as JUnit XML fails if the command fails, and is well-formed whatever the wire contained."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ SCHEMA = {
     "skipped": (set(), {"message", "type"}),
     "system-out": (set(), set()),
 }
-"""Elements with what may be in them, by junit-10.xsd of Jenkins' xUnit plug-in, as far as we write them."""
+"""Elements and their possible content, according to junit-10.xsd of Jenkins' xUnit plug-in, as far as we write them."""
 
 
 def test_elements_and_attributes_are_those_of_the_schema() -> None:

@@ -21,7 +21,7 @@ TRACE, SPAN, OTHER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", "5"
 
 
 def lines_of(path: Path, tmp_path: Path, **options: Any) -> list[dict[str, Any]]:
-    """Return the lines that `decode` writes of a capture."""
+    """Return the lines that `decode` writes for a capture."""
     out = tmp_path / "spans.jsonl"
     assert decode(DecodeRequest(files=[str(path)], format="otlp", out=str(out), **options)) == 0
     return [json.loads(line) for line in out.read_text().splitlines()]
@@ -38,7 +38,7 @@ def spans_in(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def spans_of(*rows: JourneyRow, cut: int = 100) -> list[dict[str, Any]]:
-    """Return the spans of rows that come so many at a time."""
+    """Return the spans of rows that arrive `size` at a time."""
     file = BytesIO()
     output = OtlpOutput(_Written(file), None)  # type: ignore[arg-type]
     for start in range(0, len(rows), cut):

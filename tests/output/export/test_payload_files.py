@@ -1,4 +1,4 @@
-"""Payloads as files, named by numbers alone."""
+"""Payloads as files that are named by numbers alone."""
 
 from __future__ import annotations
 

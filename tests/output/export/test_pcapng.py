@@ -1,4 +1,4 @@
-"""What is written reads back equal: by our own reader, and by dpkt."""
+"""Written files read back equal, with our own reader and with dpkt."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Packet(NamedTuple):
     data: bytes
     time: int = NOW
     wire_bytes: int = 0
-    """Beyond `data`."""
+    """Bytes of a record beyond `data`."""
     link_type: int = ETHERNET
     snaplen: int = 0
     interface: str = ""
@@ -53,7 +53,7 @@ def written(packets: Iterable[Packet]) -> bytes:
 
 
 def read(data: bytes) -> list[PacketRecord]:
-    """By our own reader, which must find nothing wrong."""
+    """Read with our own reader, which must find no faults."""
     records: list[PacketRecord] = []
     for block in BlockReader(io.BytesIO(data), records=True):
         records += block.records
@@ -61,7 +61,7 @@ def read(data: bytes) -> list[PacketRecord]:
             "snaplen-truncated",
             "unknown-link-type",
             "packet-malformed",
-            "packet-length-odd",  # data that is longer than the snap length that it is given here
+            "packet-length-odd",  # data longer than the snap length given here
             "time-backwards",
         }
     return records
@@ -145,7 +145,7 @@ def test_a_section_has_no_more_interfaces_than_a_reader_bears(monkeypatch: pytes
 
 
 def test_the_file_is_that_of_the_format(tmp_path: Path) -> None:
-    """Byte by byte, once: a section, an interface of nanoseconds, a packet."""
+    """Byte by byte: a section, an interface of nanoseconds, a packet."""
     path = tmp_path / "x.pcapng"
     path.write_bytes(written([Packet(b"abc", time=(7 << 32) + 5, wire_bytes=1, snaplen=3, comment="x")]))
     assert path.read_bytes().hex(" ", 4) == (

@@ -1,4 +1,4 @@
-"""Journeys as a trace of Perfetto, read by what the encoding of protobuf says."""
+"""Journeys as a trace of Perfetto, read with the rules of the protobuf encoding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ E3 = CAPTURES / "bookkeeper" / "e3.pcap.zst"
 
 
 def fields_of(data: bytes) -> dict[int, list[Any]]:
-    """Return the values of a message by number: of varints and fixed numbers the number, else the bytes."""
+    """Return the values of a message by field number: numbers for varints and fixed-size fields, bytes for others."""
     found: dict[int, list[Any]] = {}
     at = 0
 
@@ -49,7 +49,7 @@ def fields_of(data: bytes) -> dict[int, list[Any]]:
 
 
 class Trace:
-    """A trace as its viewer reads it: tracks by id (name, parent), slices (track, name, begin, end), flows (id → slices)."""
+    """A trace as read by its viewer: tracks by id (name, parent), slices (track, name, begin, end), flows (id → slices)."""
 
     def __init__(self, data: bytes) -> None:
         self.tracks: dict[int, tuple[str, int]] = {}

@@ -1,4 +1,4 @@
-"""Packets made anew: of TCP options, only those that are known as what they are."""
+"""Rewritten packets keep only the TCP options that are recognised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A diagnosis in SARIF says what the text says, in the words of the standard."""
+"""A diagnosis in SARIF has the content of the text, in the words of the standard."""
 
 from __future__ import annotations
 

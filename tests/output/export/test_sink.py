@@ -86,7 +86,7 @@ def test_a_link_to_a_device_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["out.partial", "out", "a"])
 def test_no_other_file_is_removed_or_written(tmp_path: Path, name: str) -> None:
-    """As `extract big.pcap.partial -o big.pcap` did."""
+    """`extract big.pcap.partial -o big.pcap` did this."""
     before = {f"{name}{suffix}": f"{name}{suffix}" for suffix in (".partial", ".1.partial", ".tmp", "~")}
     for other, text in before.items():
         (tmp_path / other).write_text(text)
@@ -249,7 +249,7 @@ def test_text_and_bytes_for_a_closed_standard_output_are_output_errors() -> None
     with pytest.raises(OutputError, match="standard output: it is closed"):
         getattr(closed, "buffer")  # noqa: B009 - the attribute alone raises
     assert not closed.isatty()
-    closed.flush()  # as the interpreter does at its end
+    closed.flush()  # as the interpreter does when it ends
 
 
 def test_a_closed_pipe_stays_what_it_is() -> None:

@@ -33,7 +33,7 @@ def test_topics_with_odd_characters_are_found() -> None:
     masked = NAMES.text("on with space, on ends. too")
     assert "with space" not in masked
     assert "ends." not in masked
-    mark = Pseudonyms(KEY, [TOPIC, ":"], short, base)  # a mark is in every address
+    mark = Pseudonyms(KEY, [TOPIC, ":"], short, base)  # every address contains a mark
     assert mark.text(f"{TOPIC} at 10.0.0.1:6650") == f"{mark.topic(TOPIC)} at {mark.host('10.0.0.1')}:6650"
 
 

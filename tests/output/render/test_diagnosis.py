@@ -137,7 +137,7 @@ def test_a_group_says_what_happened_where_why_it_matters_and_what_to_try() -> No
 def test_findings_that_say_the_same_are_one_line() -> None:
     some = [rows.finding(packet=packet) for packet in range(1, 7)]
     line = "· at 1.1, 2.1, 3.1, 4.1 and 2 more: CRC32-C is 11111111, computed e3069283."
-    assert f"{line}\n" in shown(*some, width=120)  # the head of the group says how often
+    assert f"{line}\n" in shown(*some, width=120)  # the head of the group gives the count
     assert f"{line} (6 times)\n" in shown(*some, rows.finding(text="Another."), width=120)
 
 

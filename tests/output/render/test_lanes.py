@@ -148,7 +148,7 @@ PROXIED = {"0:1": ("10.0.0.1:50886", "10.0.0.2:6650"), "0:5": ("10.9.0.2:41000",
 
 
 def handed_on(ends: dict[str, tuple[str, str]]) -> list[str]:
-    """The drawing of a message that is on two connections, with these ends."""
+    """The drawing of a message on two connections, with these ends."""
     some = [
         rows.send(),
         rows.send(5, connection="0:5"),

@@ -63,7 +63,7 @@ ODD_METADATA: tuple[dict[str, Any], ...] = ({"null_value": True}, {"ordering_key
 
 
 def talk(port: int, count: int, odd: float) -> Conversation:
-    """A connection that publishes and gets messages, alone and in batches; `odd`: share of those about which more is to be said."""
+    """A connection that publishes and receives messages, alone and in batches; `odd`: share of those with additional text."""
     random = Random(port)  # noqa: S311 - repeatable
     topics = ("persistent://public/default/plain", "persistent://t/n/1:2", "persistent://public/default/größe")
     conversation = connected(port).client(producer(1, "p", 1, topic=topics[port % 3])).server(created("p", 1))

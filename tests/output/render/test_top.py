@@ -69,7 +69,7 @@ def pressed(screen: Top, keys: str) -> str:
 
 
 def running(number: int = 3) -> tuple[Top, Clock]:
-    """A screen of so many topics, each with a producer on a connection of its own; topic-0 is the busiest."""
+    """A screen of `count` topics, each with a producer on its own connection; topic-0 is the busiest."""
     clock = Clock()
     screen = top(clock)
     screen.write(

@@ -1,4 +1,4 @@
-"""What the keys of the screen choose."""
+"""The effect of the keys of the screen."""
 
 from __future__ import annotations
 

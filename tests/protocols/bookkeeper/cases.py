@@ -35,7 +35,7 @@ ANSWERS = [
     for row in map(json.loads, (CAPTURES / "bookkeeper" / "raw.truth.jsonl").read_text().splitlines())
     if "response" in row and "pipelined" not in row["name"]
 ]
-"""Answers of a bookie to all operations; those to pipelined reads are cut off in the list."""
+"""Responses of a bookie to all operations; in the list, those to pipelined reads are cut off."""
 
 
 def decoded(data: bytes) -> tuple[str | None, dict[str, Any]]:

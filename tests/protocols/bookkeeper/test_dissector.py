@@ -39,7 +39,7 @@ def test_senders_are_known_by_command_except_that_of_an_auth() -> None:
 
 
 def captured(folder: Path, flights: list[tuple[int, bytes]], **options: Any) -> tuple[list[tuple[str | None, str | None]], str | None]:
-    """Directions and commands of a connection, and what its row says of TLS."""
+    """Directions and commands of a connection, and the TLS columns of its row."""
     path = folder / "bookie.pcap"
     path.write_bytes(pcap(packets_of(flights, 3181)))
     capture = ps.open(path, **options)

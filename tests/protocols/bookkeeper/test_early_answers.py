@@ -1,4 +1,4 @@
-"""Answers that a capture has before their requests: two capture points, or several queues of a network card."""
+"""Responses that are captured before their requests, as with two capture points, or several queues of a network card."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Pair = tuple[str | None, str | None, str | None]
 
 
 def pipelined(made: ScriptedConnection, request: bytes, answer: bytes, count: int) -> ScriptedConnection:
-    """Send a request several times, and then as many answers, each in a packet."""
+    """Send a request `count` times, and then as many responses, each in a packet."""
     for _ in range(count):
         made.client(request)
     for _ in range(count):
@@ -41,7 +41,7 @@ def pipelined(made: ScriptedConnection, request: bytes, answer: bytes, count: in
 def capture(
     path: Path, made: ScriptedConnection, order: Iterable[int], *, begins: int = 0, ends: float = 3, restamp: bool = True
 ) -> ps.Capture:
-    """Return a capture with the data packets of a connection in this order, and `ends` seconds after them; `restamp`: times rise."""
+    """Return a capture with a connection's data packets in this order, and its end `ends` seconds later; `restamp`: with rising times."""
     made.wait(ends).close()
     count = len(made.packets) - HANDSHAKE - 3
     numbers = [*range(HANDSHAKE), *(HANDSHAKE + number for number in [*order, *range(len([*order]), count)])]
@@ -85,7 +85,7 @@ def test_an_answer_before_its_request_is_no_silence(tmp_path: Path, name: str, b
     ("begins", "expected"),
     [
         (0, [("2", "1", None), ("3", "4", "timed")]),
-        (HANDSHAKE, [("2", "4", "timed"), ("3", "1", None)]),  # the first answer may be that to an earlier request
+        (HANDSHAKE, [("2", "4", "timed"), ("3", "1", None)]),  # the first response may be that to an earlier request
     ],
 )
 @pytest.mark.parametrize("name", ["READ", "READ of the last entry", "AUTH"])

@@ -1,4 +1,4 @@
-"""Real traffic of bookies: what the clients say they sent and got, and the answers that a client made by hand was given."""
+"""Real traffic of bookies: what the clients say they sent and received, and the responses to a handmade client."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def test_cursors_and_schemas_are_read_as_what_they_are() -> None:
 
 
 def expected(answer: bytes) -> tuple[str, str | None]:
-    """Operation and status of an answer, read without the dissector."""
-    if answer[0] == 0x0A:  # header, status, of which none is above two bytes
+    """Operation and status of a response, read without the dissector."""
+    if answer[0] == 0x0A:  # header; no status exceeds two bytes
         at = 2 + answer[1]
         status = answer[at + 1] if answer[at + 1] < 128 else answer[at + 1] - 128 | answer[at + 2] << 7
         return V3_OPERATIONS[answer[5]], V3_STATUSES[status]

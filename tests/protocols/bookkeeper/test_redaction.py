@@ -1,4 +1,4 @@
-"""Redacted frames have the size of the frame, whatever its bytes, and digests that are right or wrong as they were."""
+"""Redacted frames have the size of the frame, whatever its bytes; correct digests stay correct, wrong ones wrong."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_an_answer_beyond_the_quorum_of_its_ledger_delays_nobody() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
 def test_what_proxies_take_is_a_leg_of_its_own(order: tuple[int, ...]) -> None:
-    """A client, two proxies and a broker: three receipts, each around the other, reported in any order."""
+    """A client, two proxies and a broker: three nested receipts, reported in any order."""
     receipts = receipt(0, 10, 80), receipt(0, 15, 70), receipt(0, 17, 60)
     fold = given("legs").make()
     assert isinstance(fold, LegFold)

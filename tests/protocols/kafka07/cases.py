@@ -1,4 +1,4 @@
-"""Runs over conversations built step by step."""
+"""Runs over conversations that are built step by step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SERVER = ("10.0.0.9", 9092)
 
 
 def talk(*, opened: bool = True, **values: Any) -> Conversation:
-    """A connection to a broker; seen from its start unless `opened` is false."""
+    """A connection to a broker, seen from its start unless `opened` is false."""
     conversation = Conversation(server=SERVER, **values)
     return conversation.handshake() if opened else conversation
 

@@ -59,7 +59,7 @@ FOLLOWING = {
     "multifetch of nothing": multifetch_response(fetch_response(), fetch_response(error=3)),
 }
 CORRELATION = 0x61626364
-"""A correlation id of letters, that could be a topic."""
+"""A correlation id of letters, which could be a topic."""
 
 LATER = {
     "metadata": later_request(3, 0, 1, "console", struct.pack(">i", 0)),
@@ -196,7 +196,7 @@ def test_no_bytes_raise_and_chance_proves_nothing(data: bytes) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_message_without_a_payload_proves_nothing(magic: int) -> None:
-    assert message(b"", magic=0)[4:] == bytes(5)  # its CRC32 is 0: zeros are such messages
+    assert message(b"", magic=0)[4:] == bytes(5)  # its CRC32 is 0: zeros are valid messages of this kind
     assert proof(fetch_response(message(b"", magic=magic))) == "no"
     assert proof(multifetch_response(fetch_response(message(b"", magic=magic)))) == "no"
     assert proof(produce("orders", 0, message(b"", magic=magic))) == "likely"

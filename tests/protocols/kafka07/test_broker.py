@@ -1,4 +1,4 @@
-"""Recordings of a broker of Kafka 0.7.2 with clients of its time, against what the clients say; fetches from within messages."""
+"""Recordings of a broker of Kafka 0.7.2 with clients of its time, compared with the clients' reports; fetches from within messages."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_no_offset_within_a_message_hides_the_answer_or_those_behind_it(max_size
         seen = look(conversation.close())
         assert seen.commands == ["FETCH", "FETCH_RESPONSE", "OFFSETS", "OFFSETS_RESPONSE"], offset
         assert [row.status for row in seen.exchanges] == ["ok", "ok"], offset
-        if LOG[offset + 4 : offset + 5] in (b"\0", b"\1"):  # as the head of a message: only its end would tell
+        if LOG[offset + 4 : offset + 5] in (b"\0", b"\1"):  # looks like the head of a message: only its end would show the difference
             continue
         assert seen.codes & {"message-set-corrupt", "checksum-mismatch"}, offset
         assert "fetch-too-small" not in seen.codes, offset

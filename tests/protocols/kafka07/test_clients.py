@@ -1,4 +1,4 @@
-"""Clients of Kafka 0.7 by other authors, against their own reports of what they sent and got."""
+"""Third-party clients of Kafka 0.7, compared with their own reports of what they sent and received."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.places import CAPTURES
 
 NAMES = sorted(path.name for path in CAPTURES.glob("kafka07-*.pcap"))
 ERRORS = {"WrongPartitionCode": "WrongPartition", "OffsetOutOfRangeError": "OffsetOutOfRange"}
-"""Names of errors in the protocol, by those in the clients."""
+"""Names of errors in the protocol, by their names in the clients."""
 
 
 def truth_of(name: str) -> Any:
@@ -49,7 +49,7 @@ def test_every_message_that_the_client_sent_or_got_is_found_and_no_other(name: s
     delivered = [row for row in rows if row.direction == "deliver"]
     assert Counter(map(of_row, produced)) == Counter(map(of_report, truth["produced"]))
     assert Counter(map(of_row, delivered)) == Counter(map(of_report, truth["consumed"]))
-    if truth["client"] != "franz-kafka 0.7.5":  # which does not tell
+    if truth["client"] != "franz-kafka 0.7.5":  # it does not report it
         assert Counter((*of_row(row), offset_of(row)) for row in delivered) == Counter(
             of_report(item, "offset") for item in truth["consumed"]
         )

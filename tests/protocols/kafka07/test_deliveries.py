@@ -1,4 +1,4 @@
-"""Messages as rows: what was produced and delivered, where it stands in the log, in every form that is asked for."""
+"""Messages as rows: what was produced and delivered, and its place in the log, in every form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SET = message_set(b"hello", b"world")
 
 
 def give(messages: bytes, *, later: bool = False, columns: tuple[str, ...] | None = None) -> tuple[list[Any], RowList]:
-    """The rows of a set, and where they were put."""
+    """The rows of a set, and their places."""
     deliveries = Deliveries(wanted=True)
     frame = FrameRow(None, 0, 4, 1, 10, "0:1", "kafka07", "server", 0, len(messages))
     deliveries.take(frame, messages, "deliver", [MessageSet(0, len(messages), "t", 1, 100)], [])
@@ -69,7 +69,7 @@ def test_what_cannot_be_opened_is_a_row_and_a_finding() -> None:
     seen = look(talk().client(produce("t", 0, message(b"junk", attributes=SNAPPY))).close())
     assert [(row.status, row.compression, row.payload_size) for row in seen.messages] == [("undecodable", "SNAPPY", None)]
     assert seen.codes == {"decompress-failed"}
-    assert seen.frames[0].findings is None  # it is about the payload
+    assert seen.frames[0].findings is None  # it concerns the payload
 
 
 def test_only_the_columns_asked_for_are_made() -> None:

@@ -38,7 +38,7 @@ def offset_of(row: MessageRow) -> int:
 
 
 def followed(name: str, rows: Sequence[Any], size: int) -> list[FrameRow]:
-    """Return the frames that are followed, in order, when rows come in batches of a size."""
+    """Return the followed frames, in order, when rows come in batches of a size."""
     row_filter = FollowFilter("message", name, make_dissectors())
     assert row_filter.learn is not None
     batches = [rows[start : start + size] for start in range(0, len(rows), size)]
@@ -51,7 +51,7 @@ def followed(name: str, rows: Sequence[Any], size: int) -> list[FrameRow]:
 
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 def test_each_delivered_message_comes_with_what_asked_for_it_and_what_produced_it(size: int) -> None:
-    """Against the digests that the clients say, at the offsets that they read."""
+    """Compared with the digests that the clients report for the offsets that they read."""
     rows = rows_of(SYNC)
     truth = [json.loads(line) for line in (SYNC.parent / "sync.truth.jsonl").read_text().splitlines()]
     produced = {(one["topic"], one["partition"], one["sha256"]) for one in truth if one["kind"] == "produced"}

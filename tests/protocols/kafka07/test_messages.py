@@ -1,4 +1,4 @@
-"""Message sets: both magics, the CRC32, compressed sets in sets, cut ends, and bounds on all of it."""
+"""Message sets: both magics, the CRC32, compressed sets in sets, cut ends, and the bounds on all of these."""
 
 from __future__ import annotations
 

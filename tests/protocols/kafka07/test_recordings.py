@@ -1,4 +1,4 @@
-"""Recorded conversations of Kafka 0.7 clients, against the reports of the clients, with every command and output."""
+"""Recorded conversations of Kafka 0.7 clients, compared with the clients' reports, with every command and output."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_every_message_is_what_the_client_says(path: str, direction: str, what: 
 def test_codecs_and_magics_are_what_the_producer_says() -> None:
     said = Counter((row["codec"].partition(" ")[0], row["magic"]) for row in truth(KAFKA)["produced"])
     actual = Counter((row.compression, (row.extra or {})["magic"]) for row in ps.open(KAFKA).messages() if row.direction == "produce")
-    assert actual - said == {("NONE", 1): 1}  # the one that was refused
+    assert actual - said == {("NONE", 1): 1}  # the refused one
 
 
 def test_protocols_side_by_side_are_distinguished_and_a_later_kafka_is_not_claimed() -> None:

@@ -1,4 +1,4 @@
-"""Redacted frames have the size of the frame, whatever its bytes, and messages that a reader accepts."""
+"""Redacted frames have the size of the frame, whatever its bytes, and contain messages that a reader accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every byte of the five requests. The hex is the specification, the encoder must write the same."""
+"""Every byte of the five requests. The hex is the specification; the encoder must write the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Case(NamedTuple):
     hex: str
     """Bytes on the wire, in hex."""
     written: bytes
-    """Bytes by the encoder."""
+    """Bytes from the encoder."""
     command: str
     fields: dict[str, Any]
     sets: list[tuple[int, int]] = []  # noqa: RUF012 - never written to

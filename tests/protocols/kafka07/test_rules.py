@@ -1,4 +1,4 @@
-"""Problems found in complete conversations, and none in healthy ones."""
+"""Problems in complete conversations, and none in healthy ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECOND = 1_000_000_000
 
 
 def said(code: str, *conversations: Conversation) -> FindingRow:
-    """The one finding of a code."""
+    """The only finding of a code."""
     (row,) = [row for row in look(*conversations).findings if row.code == code]
     return row
 

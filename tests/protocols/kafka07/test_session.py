@@ -1,4 +1,4 @@
-"""Responses paired with the requests before them: in order, in mid-stream, after gaps, and when the request is unknown."""
+"""Responses paired with earlier requests: in order, midstream, after gaps, and without a known request."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ SEGMENTS = 1448, 19
 
 
 def segment_ends(writes: Sequence[bytes], mss: int) -> set[int]:
-    """Return where segments end in a stream of writes."""
+    """Return the positions at which segments end in a stream of writes."""
     begin = [0, *accumulate(map(len, writes))]
     return {at + min(end, len(write)) for at, write in zip(begin, writes, strict=False) for end in range(mss, len(write) + mss, mss)}
 
@@ -279,7 +279,7 @@ def test_whatever_is_damaged_or_lost_every_byte_is_accounted_for_and_segments_ch
                 rest = sum(getattr(row, f"{side}_{what}") or 0 for what in ("skipped", "missing", "tail"))
                 assert framed + rest == getattr(row, f"{side}_bytes")
         shapes.append(sorted((row.direction or "", row.offset or 0, row.size or 0, row.status or "") for row in seen.frames))
-    # Where the framing is lost, a frame that ends with a segment is believed.
+    # After framing is lost, a frame that ends with a segment is accepted.
     ends = {
         side: [segment_ends([pair[number] for pair in said], mss) for mss in SEGMENTS] for number, side in enumerate(("client", "server"))
     }

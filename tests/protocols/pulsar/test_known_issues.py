@@ -56,7 +56,7 @@ WIRE = {"java": "Pulsar-Java-v", "cpp": "Pulsar-CPP-v", "go": "Pulsar-Go-v", "ru
 
 
 def named(issue: KnownIssue, number: Version, code: str, text: str) -> bool:
-    """Return True when a diagnosis names an issue for a finding of a connection whose end has a version."""
+    """Return True if a diagnosis names an issue for a finding of a connection with this version at one end."""
     shown = ".".join(map(str, number))
     ends = {"server_version": f"Pulsar Server{shown}"} if issue.product == "broker" else {"client_version": f"{WIRE[issue.product]}{shown}"}
     codes = finding_codes([PulsarDissector()])

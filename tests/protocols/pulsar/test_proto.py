@@ -1,4 +1,4 @@
-"""The committed modules are what `proto/generate.py` makes of `proto/pulsar.proto`."""
+"""The committed modules are the output of `proto/generate.py` for `proto/pulsar.proto`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.scenarios import pulsar_pb2
 
 
 def serialized_descriptor(module: Path) -> bytes:
-    """The bytes that a generated module hands to the descriptor pool, read without importing it."""
+    """The bytes that a generated module passes to the descriptor pool, read without importing it."""
     for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "AddSerializedFile":
             value = ast.literal_eval(node.args[0])
@@ -41,14 +41,14 @@ def test_generating_anew_gives_the_committed_modules(tmp_path: Path) -> None:
 def test_all_messages_and_enums_of_the_protocol_are_there() -> None:
     messages = list(committed().message_type)
     enums = len(committed().enum_type)
-    for message in messages:  # grows while it is walked: nested messages count, too
+    for message in messages:  # the list grows during the loop: nested messages count, too
         messages.extend(message.nested_type)
         enums += len(message.enum_type)
     assert (len(messages), enums) == (93, 19)
 
 
 def test_a_command_and_its_body_have_one_number_and_nearly_one_name() -> None:
-    """The encoder of the tests and the decoder rely on it."""
+    """The tests' encoder and the decoder rely on this."""
     bodies = {field.number: field.name for field in pulsar_pb2.BaseCommand.DESCRIPTOR.fields if field.name != "type"}
     commands = {value.number: value.name for value in pulsar_pb2.BaseCommand.Type.DESCRIPTOR.values}
     assert bodies.keys() == commands.keys()

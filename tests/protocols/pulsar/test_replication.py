@@ -1,4 +1,4 @@
-"""What replicators say of the messages that they copy."""
+"""Statements of replicators about the messages that they copy."""
 
 from __future__ import annotations
 

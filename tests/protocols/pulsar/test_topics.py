@@ -62,4 +62,4 @@ def test_pieces_stand_one_after_the_other(pattern: str, topic: str, matches: boo
 
 
 def test_a_name_as_long_as_a_frame_is_no_work() -> None:
-    assert not topic_matches("*a*a*a*b", "a" * 5_000_000)  # by a regular expression: years
+    assert not topic_matches("*a*a*a*b", "a" * 5_000_000)  # would take years with a regular expression

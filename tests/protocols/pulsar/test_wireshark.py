@@ -1,4 +1,4 @@
-"""The dissector for Wireshark says what this package says, and claims nothing else. Needs tshark."""
+"""The dissector for Wireshark agrees with this package, and claims nothing else. Needs tshark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TYPES = ENUMS["BaseCommand.Type"]
 NUMBERS = {name: number for number, name in TYPES.items()}
 BODIES = {number: (field, message) for number, field, _, _, message in MESSAGES["BaseCommand"]}
 Frame = tuple[int, str, str | None, tuple[str, ...]]
-"""Packet, command, verdict on the checksum, fields with their values."""
+"""Packet, command, checksum verdict, fields with their values."""
 
 
 def tshark(capture: Path, *options: str) -> bytes:
@@ -39,7 +39,7 @@ def tshark(capture: Path, *options: str) -> bytes:
 
 
 def fields_of(element: Any, message: str, path: str) -> Iterator[str]:
-    """The fields in a tree of tshark, each as path and value."""
+    """Return the fields in a tree of tshark, each as path and value."""
     known = {name: (kind, inner) for _, name, kind, _, inner in MESSAGES[message]}
     for child in element:
         name = (child.get("name") or "").removeprefix(f"{path}.")
@@ -73,7 +73,7 @@ def _shown(kind: str, inner: str, field: Any) -> Any:
 
 
 def ours(values: dict[str, Any], message: str, path: str) -> Iterator[str]:
-    """The same of our rows."""
+    """Return the same for our rows."""
     known = {name: (kind, inner) for _, name, kind, _, inner in MESSAGES[message]}
     for name, value in values.items():
         kind, inner = known[name]

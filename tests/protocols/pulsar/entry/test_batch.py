@@ -1,4 +1,4 @@
-"""The messages of a batch: whatever the bytes, the fast readers answer as the reference does."""
+"""The messages of a batch: whatever the bytes, the fast readers give the results of the reference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Answer = tuple[int, dict[str, list[Any]], list[Note]]
 
 
 class ReferenceReader(BatchReader):
-    """Leaves every message to the reference, and so meets no shape."""
+    """A batch reader that leaves every message to the reference, and so never meets a shape."""
 
     def read_compiled(self, *_: object) -> None:
         return None
@@ -52,7 +52,7 @@ def answer(reader: BatchReader, data: bytes, claimed: int) -> Answer:
 
 
 def check(data: bytes, claimed: int, wanted: tuple[str, ...]) -> Answer:
-    """All readers agree on these bytes: a compiled one, where it is installed, if no payloads are asked for."""
+    """Require equal results of all readers; the compiled one takes part if it is installed, and no payloads are requested."""
     for form in (None, "hex"):
         got = answer(BatchReader(PLAN, wanted, form), data, claimed)
         want = answer(ReferenceReader(PLAN, wanted, form), data, claimed)
@@ -64,7 +64,7 @@ def check(data: bytes, claimed: int, wanted: tuple[str, ...]) -> Answer:
 
 
 def common_message(random: Random) -> Single:
-    """A message with the fields that most have, and sometimes others."""
+    """A message with the usual fields, and sometimes others."""
     fields: dict[str, Any] = {}
     if random.random() < 0.6:
         count = random.choice((1, 1, 2, 3))
@@ -81,7 +81,7 @@ def common_message(random: Random) -> Single:
 
 
 def alike(single: Single, random: Random) -> Single:
-    """A message that mostly differs from this one in its values only, each as long."""
+    """A message that mostly differs from this one only in values of the same length."""
 
     def other(text: str) -> str:
         return "".join(chr(random.randrange(97, 123)) if sign.isascii() else sign for sign in text)
@@ -98,7 +98,7 @@ def alike(single: Single, random: Random) -> Single:
 
 
 def common_batch(random: Random) -> tuple[bytes, int]:
-    """Messages one by one, or in runs of alike ones."""
+    """Messages one by one, or in runs of similar ones."""
     messages = [common_message(random) for _ in range(random.choice((1, 2, 5)))]
     if random.random() < 0.5:
         messages = [alike(one, random) for one in messages[:2] for _ in range(random.choice((1, 2, 10, 40)))]

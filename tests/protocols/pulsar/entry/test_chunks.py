@@ -1,4 +1,4 @@
-"""Chunks: joined whoever sends them and however they interleave; what is missing, repeated, swapped or cannot be is said; bounds hold."""
+"""Chunks: joined whoever sends them and however they interleave; missing, repeated, swapped and impossible ones are noted; bounds hold."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class TestMissing:
         dialogue = Dialogue().client(*[chunk(number, 4, bytes((number,))) for number in order]).end()
         assert {row.status for row in dialogue.messages} == {"incomplete"}
         assert "chunk-missing" in dialogue.codes
-        # A first chunk behind the last one begins the message anew, as it does in the clients.
+        # A first chunk after the last one restarts the message, as in the clients.
         assert len(dialogue.messages) == (1 if order.index(0) < order.index(3) else 2)
 
     def test_a_late_chunk_is_said_to_be_one(self) -> None:
@@ -220,7 +220,7 @@ class TestLies:
 def add(
     chunks: Chunks, number: int, count: int, payload: bytes | None, uuid: str = "u", metadata_bytes: int = 0
 ) -> tuple[str | None, list[Note]]:
-    """What the row says of it, "whole" when the message is; and the notes."""
+    """What the row says of it, or "whole" for a complete message; and the notes."""
     notes: list[Note] = []
     owner: Owner = ("produce", 1)
     row = MessageRow(status="ok")

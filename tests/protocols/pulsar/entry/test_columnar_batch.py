@@ -1,4 +1,4 @@
-"""Messages that are alike: how far a run goes, and what ends it. That it reads as the reference does is tested with the batch."""
+"""Similar messages: the length of a run, and what ends it. Equality with the reference is tested with the batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def single(value: str = "v", key: str = "k", sequence_id: int | None = None, pay
 
 
 def read(messages: list[Single], cut: int = 0, count: int = 100) -> tuple[list[Single], MessageRun | None]:
-    """The messages behind the run that has the shape of the first, and the run."""
+    """The messages after the run with the shape of the first, and the run."""
     data = batch(messages)[: -cut or None]
     shape = MessageShape(data, 0, len(messages[0].payload), PLAN)
     end, run = shape.read(data, 0, count, properties=True, payloads=True)

@@ -1,4 +1,4 @@
-"""Codecs: what clients write is read, what lies about its size is stopped before it costs memory."""
+"""Codecs: output of clients is read, and data that lie about their size are stopped before they cost memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def framed_snappy(data: bytes) -> bytes:
 
 
 def flushed_zlib(data: bytes) -> bytes:
-    """As the Java client writes it: up to a sync flush, no last block, no checksum."""
+    """Data as written by the Java client: up to a sync flush, without a last block or a checksum."""
     deflater = zlib.compressobj()
     return deflater.compress(data) + deflater.flush(zlib.Z_SYNC_FLUSH)
 
@@ -154,7 +154,7 @@ class TestLies:
 
 
 def zstd_header(content_size: int, window: int = 0) -> bytes:
-    """A frame header that declares a content of 8 bytes of size field, and nothing behind it."""
+    """A frame header that declares a content size in 8 bytes, without content."""
     return b"\x28\xb5\x2f\xfd" + bytes([0xC0, window]) + struct.pack("<Q", content_size)
 
 
@@ -175,7 +175,7 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
 
 @cache
 def bomb(name: str) -> tuple[str, bytes]:
-    """Codec and data, made where they are needed: some are packed from 100 MiB."""
+    """Codec and data, made on demand: some are packed from 100 MiB."""
     codec, make = BOMBS[name]
     return codec, make()
 
@@ -205,7 +205,7 @@ class TestBombs:
 
     @pytest.mark.parametrize("name", ["zlib 1000:1", "zstd of zeros", "zstd of many frames", "framed snappy", "lz4 of zeros"])
     def test_a_bomb_larger_than_the_bound_is_called_one_and_takes_little_memory(self, name: str) -> None:
-        """Measured from outside: what the codecs take is not Python's."""
+        """Measured from outside: memory of the codecs is not Python's."""
         codec, data = bomb(name)
         command = [sys.executable, "-c", MEASURE, codec, "0"]
         result = subprocess.run(command, input=data, capture_output=True, timeout=60, check=False)

@@ -1,4 +1,4 @@
-"""End-to-end encryption: what a private key is for is opened, whatever is inside; all else stays encrypted, is said, and costs little."""
+"""End-to-end encryption: whatever a private key fits is opened, with any content; the rest stays encrypted with a note, at little cost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRAPPED = [
     pytest.param(bits, form, *CONTENTS[number % len(CONTENTS)], marks=[pytest.mark.slow] * (bits > 2048))
     for number, (bits, form) in enumerate(3 * KEYS)
 ]
-"""Each key with three contents, each content with three keys: a key is of no account behind the encryption."""
+"""Each key with three contents, each content with three keys: after decryption, the key does not matter."""
 
 TEXT = b"some text that repeats itself, some text that repeats itself" * 9
 MINE, OTHER, THIRD = (rsa_key(1024, number) for number in range(3))
@@ -58,7 +58,7 @@ def digests(dialogue: Dialogue) -> list[str | None]:
 class TestOpening:
     @pytest.mark.parametrize(("bits", "form", "codec", "shape"), WRAPPED)
     def test_what_a_producer_wrapped_comes_out(self, bits: int, form: str, codec: str, shape: str) -> None:
-        """Messages, then batch, then codec, then chunks, then encryption."""
+        """Wrapped in this order: messages, batch, codec, chunks, encryption."""
         producer = Encryptor({"k": rsa_key(bits).public_key()})
         singles = [Single(TEXT), Single(b"")] if shape == "batch" else [Single(TEXT)]
         inner = batch(singles) if shape == "batch" else TEXT
@@ -199,7 +199,7 @@ class TestDamage:
 
 
 class Counting:
-    """A private key that counts how often it is asked, and opens what ends in its number."""
+    """A private key that counts its uses, and opens what ends in its number."""
 
     key_size = 1024
 

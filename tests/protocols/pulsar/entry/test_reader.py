@@ -1,4 +1,4 @@
-"""An entry to its messages: batches opened, chunks joined, lies found out."""
+"""From an entry to its messages: batches opened, chunks joined, lies detected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MILLISECOND = 1_000_000
 
 
 def sent(payload: bytes, **metadata: Any) -> Dialogue:
-    """One SEND, its rows given."""
+    """One SEND, with its rows."""
     return Dialogue().client(send(payload=payload, metadata=metadata)).end()
 
 
@@ -227,7 +227,7 @@ class TestBatches:
         assert sum(row.payload_size or 0 for row in dialogue.messages) <= len(data)
 
     def test_a_bomb_of_tiny_messages_is_bounded(self) -> None:
-        """Six bytes each at the least: eleven million of them would fit under the bound of decompression."""
+        """Each takes at least six bytes: eleven million of them would fit under the bound of decompression."""
         tiny = sized(pb.SingleMessageMetadata(payload_size=0).SerializeToString())
         data = tiny * (limits.BATCH_MESSAGES_MAX + 10)
         dialogue = sent(zlib.compress(data), num_messages_in_batch=(1 << 31) - 1, compression="ZLIB", uncompressed_size=len(data))

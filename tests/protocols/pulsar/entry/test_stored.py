@@ -16,7 +16,7 @@ def whole(data: bytes) -> Stored | None:
 
 
 def message(payload: bytes = b"hello") -> bytes:
-    """What SEND carries behind its command."""
+    """The bytes of a SEND after its command."""
     frame = payload_frame("SEND", message_metadata(), payload, producer_id=1, sequence_id=1)
     return frame[frame.index(b"\x0e\x01") :]
 

@@ -1,4 +1,4 @@
-"""Finding frames by content: strict, decided by the bytes seen, never fooled by what merely looks like a head."""
+"""Finding frames by content: strict, decided by the visible bytes, and not misled by bytes that merely look like a head."""
 
 from __future__ import annotations
 
@@ -118,9 +118,9 @@ class TestCandidate:
         answers = [candidate(data[:end], checksums=checksums) for end in range(len(data) + 1)]
         for end, found in enumerate(answers):
             if found is not None and found.proof == "wait":
-                assert found.seen > end  # how far it must see to tell more
+                assert found.seen > end  # position to which it must see to decide more
                 continue
-            # Decided: no further byte changes it, and it was not decided before its bytes were seen.
+            # Decided: no further byte changes the result, and it was not decided before its bytes were seen.
             assert found is None or found.seen <= end
             assert answers[end:] == [found] * (len(answers) - end)
             break
@@ -133,11 +133,11 @@ class TestCandidate:
             sized(sized(b"\x08\x12")),  # no body
             sized(sized(base_command("SUCCESS", request_id=1) + base_command("PING")[2:])),  # two bodies
             sized(sized(b"\x08\x0d" + delimited(13, b""))),  # a required field missing
-            sized(sized(base_command("PING") + tagged(200, 0) + b"\x01")),  # an unknown field beside the body
-            sized(sized(b"\x08\x0d" + delimited(13, b"\x08\x01" + tagged(200, 0) + b"\x01"))),  # an unknown field in it
+            sized(sized(base_command("PING") + tagged(200, 0) + b"\x01")),  # an unknown field next to the body
+            sized(sized(b"\x08\x0d" + delimited(13, b"\x08\x01" + tagged(200, 0) + b"\x01"))),  # an unknown field in the body
             sized(sized(b"\x08\x0e" + delimited(14, b"\x08\x01\x10\x63\x1a\x00"))),  # an enum value without a name
             sized(sized(b"\x08\x05" + delimited(5, delimited(1, b"\xff") + b"\x10\x01\x18\x01"))),  # text that is not UTF-8
-            sized(sized(base_command("PING")) + b"x"),  # bytes behind the command
+            sized(sized(base_command("PING")) + b"x"),  # bytes after the command
             sized(struct.pack(">I", 3) + b"\x08\x12\x92"),  # a command of three bytes
             struct.pack(">II", 1 << 31, 5) + base_command("PING"),
             struct.pack(">II", 9, 1 << 31) + base_command("PING"),

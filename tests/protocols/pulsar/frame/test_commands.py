@@ -1,4 +1,4 @@
-"""The command table: every type of the protocol, encoded by upb, decoded, compared with what upb says."""
+"""The command table: every type of the protocol, encoded with upb, decoded, and compared with the output of upb."""
 
 from __future__ import annotations
 

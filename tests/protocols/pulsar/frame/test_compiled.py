@@ -1,4 +1,4 @@
-"""The compiled reader beside the Python one, which is the oracle."""
+"""The compiled reader compared with the Python one, which is the oracle."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.scenarios.streams import Stream, frames_of, split
 SMALL_MAX_BYTES = 200_000
 
 NAMES, AT = (None, 0, None, "pulsar", None), (0, 1 << 20, -1, 0)
-"""Names of a stream, and the place in it, as `Frames.read` takes them."""
+"""Names of a stream, and its position, as arguments of `Frames.read`."""
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ OUTPUTS = [
     (CUT, ("decode", "-f", "ndjson")),
     (CUT, ("decode", "--time", "delta", "-q")),
 ]
-"""Bytes of captures that are read, and commands whose output is compared."""
+"""Number of bytes of captures that are read, and commands whose output is compared."""
 
 IDLE = CompiledReader(None, Rows, (0, 0))
 PANICKING = CompiledReader(None, lambda: Rows(RuntimeError("the compiled reader panicked")), (0, 0))
@@ -202,7 +202,7 @@ def test_a_batch_that_was_sent_is_the_one_that_is_delivered_only_with_the_same_b
 ) -> None:
     talk = subscribed(subscribed(connected()), 2).client(producer(1)).server(created())
     payload = batch([Single(bytes([number]) * 40, {"partition_key": f"k{number}"}) for number in range(9)])
-    # Two changes that leave the CRC-32C of any bytes as it is: the polynomial itself, its bits in the order of the wire.
+    # Two changes that keep the CRC-32C of any bytes: the polynomial itself, with its bits in the order of the wire.
     bits = f"1{0x1EDC6F41:032b}" + "0" * 7
     other = bytearray(payload)
     for place in range(5):
@@ -261,7 +261,7 @@ def output_of(monkeypatch: pytest.MonkeyPatch, choice: str, path: Path, argument
 @pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_long_names_take_no_memory_for_each_frame_between_others(tmp_path: Path) -> None:
-    """Of frames in turn, one of which is for Python, the names are asked of the session each time."""
+    """If one frame in turn is for Python, the session is asked for the names each time."""
     path = write_pcap(tmp_path / "names.pcap", alternating("é" * 4000, 15_000).packets)
     assert peak_bytes(path, "require") < peak_bytes(path, "off") + (80 << 20)
 
@@ -272,7 +272,7 @@ def alternating(topic: str, count: int) -> Conversation:
 
 
 def peak_bytes(path: Path, choice: str) -> int:
-    """Peak memory of `stats` of a capture, with this reader."""
+    """Peak memory of `stats` on a capture, with this reader."""
     process = subprocess.Popen(
         [sys.executable, "-m", "pulsarscope", "stats", path], stdout=subprocess.DEVNULL, env={**os.environ, NATIVE: choice}
     )

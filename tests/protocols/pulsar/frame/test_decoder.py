@@ -1,4 +1,4 @@
-"""One frame: bytes to command, metadata, checksum verdict. Total, and a function of the frame's own bytes alone."""
+"""One frame, from bytes to command, metadata and checksum verdict: for any bytes, and depending on the frame's own bytes alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def checked(rest: bytes) -> bytes:
 
 
 def send(rest: bytes, base: bytes | None = None) -> bytes:
-    """A SEND with any bytes behind its command."""
+    """A SEND with any bytes after its command."""
     return sized(sized(base_command("SEND", producer_id=1, sequence_id=2) if base is None else base) + rest)
 
 
@@ -153,7 +153,7 @@ class TestCommands:
     def test_any_number_without_a_name_is_an_unknown_command(self, number: int) -> None:
         assert number not in NUMBERS
         base = bytearray(b"\x08")
-        base += tagged(number >> 3, number & 7)  # a varint of that number
+        base += tagged(number >> 3, number & 7)  # a varint with this field number
         assert decode(sized(sized(bytes(base))))[0] == f"UNKNOWN_{number}"
 
     def test_a_negative_number_is_one_too(self) -> None:
@@ -205,7 +205,7 @@ class TestCommands:
         assert decoded[7] == [("frame-malformed", f"commandSize {size:,} is larger than the frame")]
 
     def test_a_body_of_128_bytes_and_more_has_a_length_of_two_bytes(self) -> None:
-        """The length byte of the usual form alone is not the length when its high bit is set."""
+        """In the usual form, the length byte alone is not the length if its high bit is set."""
         body = pb.CommandSend(producer_id=1, sequence_id=2).SerializeToString() + delimited(127, b"x" * 191)
         assert 128 <= len(body) < 256
         one_byte = b"\x08\x06\x32" + bytes([len(body)]) + body
@@ -292,7 +292,7 @@ def frame_of(random: Random) -> bytes:
 
 
 def repaired(frame: bytes) -> bytes:
-    """The frame with the right totalSize, and the right checksum where one stands."""
+    """The frame with a correct totalSize, and a correct checksum if it has one."""
     frame = struct.pack(">I", len(frame) - 4) + frame[4:]
     at = 8 + int.from_bytes(frame[4:8], "big")
     if frame[at : at + 2] == BROKER_ENTRY_MAGIC:
@@ -317,7 +317,7 @@ def sizes_in(frame: bytes) -> list[int]:
 
 
 def check_anywhere(frame: bytes) -> Decoded:
-    """The answer, which must be the same wherever the frame stands, and well formed."""
+    """The result, which must be well-formed, and the same wherever the frame is."""
     alone = decode(frame)
     for before in (b"", b"\x08", b"12345"):
         for behind in (b"", b"\x00", b"\x0e\x01\x00\x00\x00\x00", b"\x0e\x02\x00\x00\x00\x01", b"\x7f" * 12, b"\xff" * 24, frame):
@@ -337,7 +337,7 @@ def check_anywhere(frame: bytes) -> Decoded:
 
 
 class TestEveryFrame:
-    """Total, and depending on nothing but the frame's own bytes."""
+    """Results for any bytes, which depend on nothing but the frame's own bytes."""
 
     @pytest.mark.slow
     @given(randoms)
@@ -392,7 +392,7 @@ class TestEveryFrame:
             check_anywhere(sized(sized(base[:end])))
 
     def test_what_is_believed_when_upb_refuses_is_nothing(self) -> None:
-        """A command that upb cannot parse is never given as one."""
+        """A command that upb cannot parse is never accepted."""
         for seed in range(300):
             random = Random(seed)  # noqa: S311 - for a test
             base = damaged(base_command("ACK", consumer_id=1, ack_type="Individual", message_id=[{"ledgerId": 1, "entryId": 2}]), random)
@@ -404,7 +404,7 @@ class TestEveryFrame:
 
 
 class TestLongCommands:
-    """Those with a body of more than 127 bytes."""
+    """Commands with a body of more than 127 bytes."""
 
     ACK = command_frame(
         "ACK", consumer_id=1, ack_type="Individual", message_id=[{"ledgerId": 5, "entryId": entry} for entry in range(100, 400)]

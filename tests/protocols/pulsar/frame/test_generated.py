@@ -1,4 +1,4 @@
-"""The fast readers: whatever the bytes, they answer as the reference does, or leave the bytes to it."""
+"""The fast readers: whatever the bytes, they give the result of the reference, or leave the bytes to it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.scenarios.chance import damaged, message_of, randoms
 
 PLANS = Plans(show_secrets=False)
 FAST = {command.plan.name: command.read for command in command_table(PLANS).values()} | READERS
-"""Readers of all commands, and of the messages within the frequent ones."""
+"""Readers of all commands, and of messages within the frequent ones."""
 NUMBERS = (0, 1, 127, 128, 255, 16_383, 16_384, 2_097_151, 2_097_152, (1 << 28) - 1, 1 << 28, (1 << 32), (1 << 63) - 1, (1 << 64) - 1)
 FREQUENT = (
     "CommandSend",
@@ -45,7 +45,7 @@ def descriptor(name: str) -> Any:
 
 
 def check(name: str, body: bytes) -> bool:
-    """Compare the reader with the reference on these bytes, alone and between others; False when all were left to the reference."""
+    """Compare the reader with the reference on these bytes, alone and between others; return False if all were left to the reference."""
     notes: list[Note] = []
     expected: dict[str, Any] | None
     try:
@@ -67,7 +67,7 @@ def check(name: str, body: bytes) -> bool:
 
 
 def frequent_message(name: str, random: Random) -> bytes:
-    """A message with numbers of all sizes, sometimes with a field more than most have."""
+    """A message with numbers of all sizes, sometimes with an unusual field."""
     message = message_of(descriptor(name), random, complete=True)
     for field in message.DESCRIPTOR.fields:
         if field.cpp_type in {field.CPPTYPE_INT64, field.CPPTYPE_UINT64} and not field.is_repeated and message.HasField(field.name):
@@ -134,7 +134,7 @@ def test_32_bit_numbers_of_any_size_are_read(number: int) -> None:
 
 
 def test_receipts_and_metadata_are_right() -> None:
-    """Not only equal to the reference."""
+    """They are also correct, not only equal to the reference."""
     receipt = pb.CommandSendReceipt(producer_id=3, sequence_id=300, message_id={"ledgerId": 70_000, "entryId": 5})
     receipt.highest_sequence_id = (1 << 64) - 1
     data = receipt.SerializeToString()
@@ -145,7 +145,7 @@ def test_receipts_and_metadata_are_right() -> None:
         "highest_sequence_id": -1,
     }
     data = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1_700_000_000_123, partition_key="k").SerializeToString()
-    for _ in range(2):  # then remembered
+    for _ in range(2):  # the second time from the cache
         assert READERS["MessageMetadata"](data, 0, len(data)) == {
             "producer_name": "p",
             "sequence_id": 1,
@@ -174,7 +174,7 @@ def test_remembered_values_do_not_grow_without_end(monkeypatch: pytest.MonkeyPat
 
 
 def test_text_that_goes_beyond_the_message_is_not_copied() -> None:
-    """A length of its megabytes, in each of many short frames, would cost the square of them."""
+    """In many short frames, a length of megabytes would take quadratic time."""
     body = b"\x0a\xff\xff\x3f"
     with pytest.raises(FALLBACK_ERRORS):
         READERS["KeyValue"](body + b"x" * (2 << 20), 0, len(body))

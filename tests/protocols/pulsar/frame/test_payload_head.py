@@ -19,7 +19,7 @@ from pulsarscope.protocols.pulsar.frame import payload_head
     [
         (b"", 0),
         (b"123456789", 0xE306_9283),  # the check value of the catalogue of parametrised CRC algorithms
-        (bytes(32), 0x8A91_36AA),  # RFC 3720 section B.4, as the next one
+        (bytes(32), 0x8A91_36AA),  # RFC 3720 section B.4, like the next one
         (bytes(range(32)), 0x46DD_794E),
     ],
 )

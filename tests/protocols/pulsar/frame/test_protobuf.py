@@ -1,4 +1,4 @@
-"""Protobuf bytes to dicts: held to upb, the reference implementation, on valid, odd and damaged messages."""
+"""Protobuf bytes to dicts, compared with upb, the reference implementation, on valid, odd and damaged messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLANS = Plans(show_secrets=True)
 DESCRIPTORS = pb.DESCRIPTOR.message_types_by_name
 NAMES = sorted(DESCRIPTORS)
 DEPTH_MAX = 100
-"""Nested messages that protobuf's implementations accept below the outermost one."""
+"""Number of nested messages that protobuf's implementations accept below the outermost one."""
 
 
 def read(name: str, data: bytes) -> tuple[dict[str, Any], list[Note]]:
@@ -30,7 +30,7 @@ def read(name: str, data: bytes) -> tuple[dict[str, Any], list[Note]]:
 
 
 def upb(name: str, data: bytes) -> dict[str, Any] | None:
-    """What upb makes of the bytes; None when it refuses them."""
+    """The result of upb; None if it refuses the bytes."""
     message = new(DESCRIPTORS[name])
     try:
         message.ParseFromString(data)
@@ -47,7 +47,7 @@ def test_a_message_with_every_field_set_reads_as_upb_reads_it(name: str, variant
     assert fields == as_dict(message)
     required = {note for code, note in notes if code == "required-field-missing"}
     assert [code for code, _ in notes if code != "required-field-missing"] == []
-    # Only where the sample stopped repeating a message within itself may a required field be missing.
+    # A required field may be missing only where the sample stopped nesting a message in itself.
     assert required == set()
 
 
@@ -182,7 +182,7 @@ class TestEnums:
         assert read("CommandError", body)[0]["error"] == "PersistenceError"
 
     def test_a_value_without_a_name_wins_over_the_known_one_before_it(self) -> None:
-        """Unlike upb, which keeps the known one: the last value is what the peer reads that knows it."""
+        """Unlike upb, which keeps the known one: a peer that knows the value uses the last one."""
         assert read("CommandError", b"\x08\x01\x10\x02\x10\x63\x1a\x00")[0]["error"] == "Unknown(99)"
 
 
@@ -263,7 +263,7 @@ class TestUnknownFields:
             b"\x0b\x08\x01",  # a group without an end
             b"\x0b\x14",  # another group's end
             b"\x0b\x0e\x0c",  # wire type 6 in a group
-            b"\x12\x05ab",  # bytes beyond the end
+            b"\x12\x05ab",  # bytes after the end
             tagged(200, 2) + b"\x05ab",
             tagged(200, 1) + b"1234567",
             tagged(200, 5) + b"123",
@@ -349,7 +349,7 @@ class TestRepetition:
 class TestDepth:
     @staticmethod
     def ids(count: int) -> bytes:
-        """A MessageIdData with so many more nested in it."""
+        """A MessageIdData with this number of nested ones."""
         body = b"\x08\x01\x10\x02"
         for _ in range(count):
             body = b"\x08\x01\x10\x02" + delimited(7, body)
@@ -384,7 +384,7 @@ class TestDepth:
 
 
 class TestPlace:
-    """The same bytes read the same wherever they stand (what a refusal says is `FrameDecoder`'s to keep the same)."""
+    """The same bytes are read equally at any position (refusals are covered by `FrameDecoder`)."""
 
     @given(randoms, st.sampled_from(NAMES), st.binary(max_size=5), st.binary(max_size=24))
     @settings(max_examples=150)
@@ -440,7 +440,7 @@ class TestAgainstUpb:
         else:
             refused = ""
         if refused:
-            assert want is None or "field of number 0" in refused  # no field has it; upb lets it pass
+            assert want is None or "field of number 0" in refused  # no field has it; upb ignores it
             return
         if want is None or any(code == "unknown-enum" for code, _ in notes):
             return
@@ -448,7 +448,7 @@ class TestAgainstUpb:
 
 
 def comparable(value: Any) -> str:
-    """The message as text in which groups and the order of fields make no difference."""
+    """The message as text, without the effect of groups and of the order of fields."""
     if isinstance(value, dict):
         parts = []
         for key, part in sorted(value.items()):

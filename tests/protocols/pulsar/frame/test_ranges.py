@@ -1,4 +1,4 @@
-"""Named byte ranges of a frame: right for every field, nested, within the frame whatever the bytes."""
+"""Named byte ranges of a frame: correct for every field, nested, and within the frame whatever the bytes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_values_of_properties_named_like_credentials_are_masked(name: str) -> No
     masked, _ = ranges(DECODER, frame)
     assert b"hidden" not in masked
     assert masked.replace(b"******", b"hidden") == frame
-    for _ in range(2):  # whatever is remembered
+    for _ in range(2):  # whatever is cached
         assert DECODER.decode(frame, 0, len(frame))[1]["metadata"] == [  # type: ignore[index]
             {"key": "plain", "value": "shown"},
             {"key": name, "value": "redacted (6 bytes)"},
@@ -159,7 +159,7 @@ def test_a_secret_given_many_times_takes_time_that_grows_with_its_number() -> No
         spent.append(time.process_time() - began)
         assert sum(name == SECRET_RANGE for _, _, name, _ in found) == count
         assert masked.count(b"s") == 0
-    assert spent[1] < 32 * spent[0] + 1.0  # eight times as many: a square would take 64 times as long; machines stall
+    assert spent[1] < 32 * spent[0] + 1.0  # eight times the size: quadratic work would take 64 times as long; machines stall
 
 
 def test_bytes_behind_a_command_are_named() -> None:

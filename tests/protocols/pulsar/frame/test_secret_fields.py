@@ -1,4 +1,4 @@
-"""Names of credentials, and names like them that are none."""
+"""Names of credentials, and similar names of other fields."""
 
 from __future__ import annotations
 

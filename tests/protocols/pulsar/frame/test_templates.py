@@ -1,4 +1,4 @@
-"""Templates: whatever was met before, the answer is that of reading field by field."""
+"""Templates: whatever came before, the result is that of reading field by field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.scenarios import command_frame, message_metadata, payload_frame
 from tests.scenarios.chance import damaged, randoms
 
 DECODER = FrameDecoder()
-"""Remembers what all examples have brought."""
+"""A decoder that keeps what all examples have taught it."""
 
 WIDTHS = (0, 100, 127, 128, 300, 16_383, 16_384, 100_000, 2_097_152, 1 << 35, 1 << 50, 1 << 63)
 
@@ -38,7 +38,7 @@ PLAIN = plain_decoder()
 
 
 def read(decoder: FrameDecoder, data: bytes, start: int, end: int) -> Decoded:
-    """As the splitter does it."""
+    """Read a frame as the splitter does."""
     template = decoder.layouts.get(data[start + templates.HEAD_START : start + templates.HEAD_END])
     return (template and template(data, start, end)) or decoder.decode(data, start, end)
 
@@ -128,7 +128,7 @@ def test_damaged_frames_do_too(random: Random) -> None:
     frame = random.choice(KINDS)(random)
     check(frame)
     frame = damaged(frame, random)
-    if len(frame) >= 8:  # a splitter never hands over less
+    if len(frame) >= 8:  # a splitter never passes on less
         check(frame)
 
 

@@ -1,4 +1,4 @@
-"""A token that is shared says when the real one expires, and nothing else."""
+"""A token in a shared capture shows when the real one expires, and nothing else."""
 
 from __future__ import annotations
 

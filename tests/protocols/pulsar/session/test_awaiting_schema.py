@@ -1,4 +1,4 @@
-"""Deliveries wait for the schema that their consumer asks for, and not for ever."""
+"""Deliveries wait for the schema that their consumer requests, but not forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of which the consumer has acknowledged a part: which messages are delivered, and which an ACK names."""
+"""Batches that the consumer has acknowledged in part: which messages are delivered, and which an ACK names."""
 
 from __future__ import annotations
 

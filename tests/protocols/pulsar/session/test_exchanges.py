@@ -1,4 +1,4 @@
-"""Which command answers which: the table against the protocol itself."""
+"""Requests and their responses: the table compared with the protocol itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITHOUT_AN_EXCHANGE = {
     "WATCH_TOPIC_UPDATE",
     "TOPIC_MIGRATED",
 }
-"""Neither asks nor answers by an id; and the scalable topics' updates."""
+"""Neither requests nor responses by id; and the updates of scalable topics."""
 
 
 def test_every_request_and_every_response_by_id_has_an_id() -> None:

@@ -1,4 +1,4 @@
-"""Which frames are about a message, a consumer, a transaction."""
+"""Frames about a message, a consumer, a transaction."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_message_by_its_entry(row: FrameRow, expected: bool) -> None:
         (ident(batch_index=-1), True),
         (ident(batch_index=3), True),
         (ident(batch_index=2), False),
-        (ident(ack_set=[0b0111]), True),  # the bit of index 3 is gone: acknowledged
+        (ident(ack_set=[0b0111]), True),  # the bit of index 3 is cleared: acknowledged
         (ident(ack_set=[0b1111]), False),
         (ident(ack_set=[-1]), False),
         (ident(ack_set=[]), True),

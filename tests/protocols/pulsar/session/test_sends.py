@@ -1,4 +1,4 @@
-"""Messages of SENDs, which wait for their receipts, and of deliveries, without a batch: by the compiled reader as by the Python one."""
+"""Messages without a batch, of SENDs that wait for their receipts and of deliveries: compiled and Python reader agree."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def installed() -> None:
 
 
 def begun(conversation: Conversation) -> Conversation:
-    """Fill a block: only behind it the protocol is known, and frames are read in columns."""
+    """Fill a block: the protocol is known only after it, and frames are then read in columns."""
     return conversation.client(send(1, 1 << 20, b"x" * READ_BLOCK_BYTES), mss=60_000).server(receipt(1, 1 << 20))
 
 
@@ -81,7 +81,7 @@ def talk() -> Conversation:
 
 
 def exchanged(conversation: Conversation, frames: dict[int, bytes], count: int = 6) -> Conversation:
-    """Send and deliver plain messages, but these; `frames` are by their places among the first ones that are sent."""
+    """Send and deliver plain messages, with these exceptions; `frames` are by their positions among the first sent ones."""
     sent = [frames.get(number, send(1, number, b"x" * number)) for number in range(count)]
     conversation.client(*sent).server(*(receipt(1, number, entry=number) for number in range(count)))
     return conversation.server(*(message(1, number, b"x" * number) for number in range(count)))
@@ -141,7 +141,7 @@ SENT: dict[str, Callable[[], Conversation]] = {
         talk().client(*sent(3)).server(receipt(1, 0), message(1, 0), receipt(1, 1), message(1, 1), message(1, 2), receipt(1, 2))
     ),
 }
-"""What stands among plain messages."""
+"""Exceptions among plain messages."""
 
 
 def sent(count: int, number: int = 1) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""One connection: who answers whom, who produces and consumes what, and that nothing waits without a bound."""
+"""One connection: requests and responses, producers and consumers, and a bound on everything that waits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUMBERS = {value.name: value.number for value in pb.BaseCommand.Type.DESCRIPTOR.
 
 
 def built(name: str, **fields: Any) -> bytes:
-    """A command of its required fields, and these."""
+    """A command with its required fields, and these."""
     base, body = command(NUMBERS[name], 1, required_only=True)
     for field, value in fields.items():
         setattr(body, field, value)
@@ -286,7 +286,7 @@ class TestSends:
         assert [(row.ledger, row.entry, row.status) for row in dialogue.messages] == [(None, None, "ok")]
 
     def test_sends_with_one_sequence_id_are_first_in_first_out(self) -> None:
-        """As the chunks of a message are."""
+        """The chunks of a message have the same one."""
         dialogue = Dialogue().client(send(sequence_id=5), send(sequence_id=5), send(sequence_id=5))
         dialogue.server(receipt(sequence_id=5, entry=1), receipt(sequence_id=5, entry=2), receipt(sequence_id=5, entry=3)).end()
         assert [(row.packet, row.response_packet, row.latency_ns) for row in dialogue.exchanges] == [
@@ -352,7 +352,7 @@ class TestSends:
         assert [(row.packet, row.entry, row.topic) for row in dialogue.messages] == [(1, None, None), (3, 5, "t2")]
 
     def test_a_receipt_from_before_it_is_not_the_new_producer_s(self) -> None:
-        """A middle start: the receipt answers a SEND that is not in the capture."""
+        """Midstream: the receipt answers a SEND that is not in the capture."""
         producer = command_frame("PRODUCER", topic="t2", producer_id=1, request_id=5)
         dialogue = (
             Dialogue()
@@ -415,7 +415,7 @@ class TestCaptureOrder:
         assert [row.latency_ns for row in dialogue.exchanges] == [0]
 
     def test_a_response_of_an_earlier_request_does_not_wait_for_a_later_one(self) -> None:
-        """A middle start, and a client that uses an id again: the response belongs to a request that is not in the capture."""
+        """Midstream, and a client that reuses an id: the response belongs to a request that is not in the capture."""
         dialogue = Dialogue().server(built("SUCCESS", request_id=3), packet=1)
         dialogue.client(built("CLOSE_PRODUCER", request_id=3), packet=50_000).server(built("SUCCESS", request_id=3), packet=50_001).end()
         assert sorted(str(row.status) for row in dialogue.exchanges) == ["ok", "unrequested"]
@@ -513,7 +513,7 @@ def bound(monkeypatch: pytest.MonkeyPatch, **bounds: int) -> None:
 
 
 def held(dialogue: Dialogue) -> dict[str, int]:
-    """Sizes of what a session remembers."""
+    """Sizes of everything that a session remembers."""
     session = dialogue.state
     parts = (session, session._sends, session._requests)
     return {
@@ -673,7 +673,7 @@ def test_any_frames_in_any_order_give_rows_and_no_error(random: Random) -> None:
 
 
 class TestAProducerIdThatIsOpen:
-    """The broker answers a second PRODUCER of an id, and keeps the first."""
+    """The broker answers a second PRODUCER with the same id, and keeps the first."""
 
     @staticmethod
     def topics(*between: tuple[str, bytes]) -> list[str | None]:

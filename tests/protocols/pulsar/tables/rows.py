@@ -1,4 +1,4 @@
-"""Rows by hand, as an engine gives them."""
+"""Handmade rows, in the form of the engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENDPOINTS = {"0:1": ("10.0.0.1:5000", "10.0.0.9:6650"), "0:2": ("10.0.0.1:5001",
 
 
 class Frames:
-    """Maker of frames, one each millisecond, each completed by a packet of its own."""
+    """A maker of frames, one per millisecond, each completed by a separate packet."""
 
     def __init__(self) -> None:
         self.number = 0

@@ -12,7 +12,7 @@ from tests.protocols.pulsar.tables.rows import ENDPOINTS, MILLISECOND, Frames, m
 
 
 class Subscription:
-    """Rows of the subscription "a", one each millisecond."""
+    """Rows of the subscription "a", one per millisecond."""
 
     def __init__(self) -> None:
         self.frame = Frames()
@@ -41,14 +41,14 @@ class Subscription:
         return fold.records()
 
     def end(self) -> tuple[int, int | None]:
-        """Return the backlog and the age of the oldest message at the end of all rows."""
+        """Return the backlog and the age of the oldest message after all rows."""
         last = self.records()[-1]
         return last["backlog"], None if last["oldest_age_ns"] is None else last["oldest_age_ns"] // MILLISECOND
 
 
 def test_messages_wait_from_their_receipt_to_their_acknowledgment() -> None:
     a = Subscription()
-    a.publish(0, messages=5)  # its receipt comes in the third row
+    a.publish(0, messages=5)  # the third row is its receipt
     a.publish(1)
     assert a.end() == (6, 2)
     a.deliver(0, messages=5)

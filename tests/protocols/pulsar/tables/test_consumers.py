@@ -258,7 +258,7 @@ def test_a_consumer_that_takes_the_id_of_another_has_its_own_course() -> None:
 
 @pytest.mark.parametrize("cumulative", [False, True])
 def test_an_ack_that_was_read_before_its_messages_counts(cumulative: bool) -> None:
-    """They stand behind lost bytes, but came before it."""
+    """They follow lost bytes, but came before the ACK."""
     frame = Frames()
     first, messages = subscribed(frame), [delivery(frame, entry) for entry in range(4)]
     acked = ack(frame, *([message_id(3)] if cumulative else map(message_id, range(4))), cumulative=cumulative)
@@ -268,7 +268,7 @@ def test_an_ack_that_was_read_before_its_messages_counts(cumulative: bool) -> No
 
 @pytest.mark.parametrize(("pause", "unacknowledged"), [(0, 1), (80, 1), (150, 2)])
 def test_a_message_that_comes_again_after_its_ack_is_not_acknowledged(pause: int, unacknowledged: int) -> None:
-    """Unless the ACK of one that did not come yet is so recent that a tap may have held back the message."""
+    """The exception is such a recent ACK of a later message that a tap may have held back the message."""
     frame = Frames()
     before = [subscribed(frame), delivery(frame, 0), ack(frame, message_id(0), message_id(1))]
     frame.number += pause

@@ -1,4 +1,4 @@
-"""The other tables, from rows by hand."""
+"""The other tables, from handmade rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_journeys_are_measured_by_the_clock_of_the_capture() -> None:
         return frame("ACK", {"consumer_id": 1, "message_id": [message_id(entry)], **more}, subscription="a")
 
     rows = [
-        delivery(0, "a"),  # at 1 ms, before the receipt at 2 ms of what was sent at 0.5 ms
+        delivery(0, "a"),  # at 1 ms, before the receipt at 2 ms of a message sent at 0.5 ms
         frame("SEND_RECEIPT", {"message_id": message_id(0)}, latency_ns=1_500_000),
         receipt(1, 1),  # sent at 2 ms
         delivery(1, "a"),
@@ -46,7 +46,7 @@ def test_journeys_are_measured_by_the_clock_of_the_capture() -> None:
 
 
 def delivered_and_acknowledged(*acks: dict[str, Any], entries: tuple[int, ...] = (0, 1, 2, 3)) -> tuple[int, int | None]:
-    """Return the count and the longest of delivery to ACK of some entries of the subscription "a"; "b" got them, too."""
+    """Return the count and the longest time from delivery to ACK for some entries of the subscription "a"; "b" got them, too."""
     frame = Frames()
     rows = [
         frame("MESSAGE", {"consumer_id": 1, "message_id": message_id(entry)}, subscription=subscription)
@@ -255,7 +255,7 @@ def test_messages_of_very_many_consumers_of_a_key_are_all_counted() -> None:
 
 
 def _several(table: str) -> list[Any]:
-    """Return two rows of each of three names of a table."""
+    """Return two rows for each of three names of a table."""
     frame, rows = Frames(), list[Any]()
     for name in "abc":
         topic, number = f"persistent://public/default/{name}", ord(name)

@@ -1,4 +1,4 @@
-"""Avro against fastavro, byte by byte where fastavro differs, and against hostile schemas and data."""
+"""Avro compared with fastavro, byte by byte where fastavro differs, and with hostile schemas and data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read(schema: Any, data: bytes, budget: int = VALUES_MAX_BYTES) -> Any:
 
 
 def written(schema: Any, value: Any) -> bytes:
-    """Value by fastavro."""
+    """A value as written by fastavro."""
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
     return out.getvalue()
@@ -244,7 +244,7 @@ def test_what_is_no_schema_is_a_problem(schema: bytes, problem: str) -> None:
 
 
 class TestHarm:
-    """Each of these ends fastavro: by the stack, the memory or the time."""
+    """Each of these breaks fastavro: by stack, memory or time."""
 
     def test_a_record_that_holds_itself_takes_no_data_and_has_an_end(self) -> None:
         with pytest.raises(UndecodableError, match=f"deeper than {VALUE_DEPTH_MAX}"):

@@ -1,4 +1,4 @@
-"""Schemas of messages, and the findings when there is none."""
+"""Schemas of messages, and the findings if there are none."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def subscribe(kind: str, data: bytes = b"") -> bytes:
 
 
 def produced(kind: str, payload: bytes, data: bytes = b"", **metadata: Any) -> Dialogue:
-    """One SEND of a producer with that schema, and its receipt."""
+    """One SEND of a producer with this schema, and its receipt."""
     dialogue = Dialogue()
     ask, answer = producer(kind, data)
     dialogue.client(ask).server(answer)

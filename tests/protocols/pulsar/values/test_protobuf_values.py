@@ -1,4 +1,4 @@
-"""Messages against the protobuf runtime's own JSON, and hostile descriptors."""
+"""Messages compared with the protobuf runtime's own JSON, and hostile descriptors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.scenarios.samples import varint
 
 
 def files_of(descriptor: Any) -> list[Any]:
-    """The file of a message and all that it imports, the importing ones first."""
+    """The file of a message and all its imports, importing files first."""
     files = [descriptor]
     for file in files:
         files += [other for other in file.dependencies if other not in files]
@@ -42,7 +42,7 @@ def read(message: Message, data: bytes | None = None, budget: int = VALUES_MAX_B
 
 
 def as_json(message: Message) -> Any:
-    """Value by the runtime, which writes 64-bit numbers as text."""
+    """A value as written by the runtime, which turns 64-bit numbers into text."""
     return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
@@ -56,7 +56,7 @@ def test_any_message_is_what_the_runtime_says(random: Any, kind: Any) -> None:
 
 
 def texts(value: Any) -> Any:
-    """Numbers as text, as the runtime's JSON has the large ones."""
+    """Numbers as text, like large ones in the runtime's JSON."""
     if isinstance(value, dict):
         return {key: texts(item) for key, item in value.items() if key != "unknown"}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Readers of all kinds of schemas; the key and value of a KEY_VALUE, together and apart."""
+"""Readers of all kinds of schemas; the key and value of a KEY_VALUE, together and separate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms in which users bring schemas, one file each."""
+"""The forms in which users provide schemas, one file each."""
 
 from __future__ import annotations
 
