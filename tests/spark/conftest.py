@@ -1,4 +1,4 @@
-"""Spark session of all tests that need Spark: its start takes longer than most of them."""
+"""The Spark session of all tests that need Spark: its start takes longer than most of them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pulsarscope.spark.sessions.java import choose
 from pulsarscope.spark.sessions.spark_session import installed_version, missing_distributions, session
 
 HEAP = "512m"
-"""Heap of each Java: several run beside other tests, and where memory is scarce, the kernel kills the largest process."""
+"""Heap of each Java process: several run beside other tests, and if memory is scarce, the kernel kills the largest process."""
 
 SHORT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a Java that does not run long enough for its second compiler to pay, nor has memory and cores for the collector of servers."""
+"""Options for a Java process that ends before its second compiler pays off, and lacks memory and cores for the server's collector."""
 
 MASTER = "local[2]"
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
-"""Of the session that tests share, and of each call that returns it."""
+"""Options of the session that tests share, and of each call that returns it."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that start Spark, and of them those that share its session; tests of its machines come last."""
+    """Mark the tests that start Spark, and those that share its session; tests of its machines come last."""
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if "can_run" in fixtures and item.get_closest_marker("kills") is None:
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def can_run() -> None:
-    """Skip tests of Spark where Spark or a Java for it is missing."""
+    """Skip tests of Spark if Spark or a Java for it is missing."""
     if missing := missing_distributions():
         pytest.skip(f"no {', '.join(missing)}: pip install -e '.[spark]'")
     try:

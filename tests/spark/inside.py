@@ -1,4 +1,4 @@
-"""Simulation of a cluster in this process: its tasks on rows that are shuffled, sorted and pickled as Spark does it."""
+"""Simulation of a cluster in this process: its tasks on rows that are shuffled, sorted and pickled as by Spark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.scenarios.recapture import packets_of
 
 EVERYTHING = Options(frozenset(ROWS), rules=True)
 BY_DEFAULT = Options(frozenset(ALL), rules=True)
-"""What a pipeline gives that is not asked for certain records."""
+"""Kinds that a pipeline gives unless certain records are requested."""
 SOURCE_PER_FILE = r"([^/]*)$"
 """Rule of the vantage points: each file is one."""
 
@@ -158,12 +158,12 @@ class Cluster:
 
 
 class Streamed:
-    """Decoder of captures in batches of a stream that begin at positions of the list, each task as in another process."""
+    """Decoder of captures in batches of a stream that begin at these positions of the list, each task as in another process."""
 
     def __init__(self, inputs: Inputs, cuts: Iterable[int] = (), options: EngineOptions = EVERYTHING, *, partitions: int = 2) -> None:
         self.batches: list[Any] = []
         self.open: list[int] = []
-        """Number of connections that go on after each batch."""
+        """Number of connections that continue after each batch."""
         self.waiting: list[int] = []
         """Number of facts that each batch left pending."""
         self._tasks = partitions
@@ -213,7 +213,7 @@ class Streamed:
 
 
 def judged(job: Job, facts: Iterable[Any], partitions: int) -> list[Any]:
-    """Return the findings, and the facts that stay: legs of paths first, and then all other facts."""
+    """Return the findings, and the facts that remain: first legs of paths, then all other facts."""
     rows = pa.Table.from_batches(facts, shuffle_batches.FACTS).to_pylist()
     anchors = [row for row in rows if row["rule"].endswith(OF_LEGS)]
     connections: dict[Any, set[str]] = {}
@@ -232,7 +232,7 @@ def judged(job: Job, facts: Iterable[Any], partitions: int) -> list[Any]:
 
 
 def pickled(task: Any) -> Any:
-    """Return a task as a worker gets it."""
+    """Return a task in the form that a worker gets."""
     return pickle.loads(pickle.dumps(task))  # noqa: S301 - our own
 
 
@@ -262,7 +262,7 @@ def of_kind(kind: str, batches: Iterable[Any]) -> list[Any]:
 
 
 def deal_rows(batches: Iterable[Any], schema: Any, order: Sequence[str], partitions: int) -> list[list[Any]]:
-    """Return sorted partitions in batches of a few rows; rows of equal first two columns of the order share a partition."""
+    """Return sorted partitions in batches of a few rows; rows with equal first two columns of the order share a partition."""
     names = schema.names
     places = [names.index(name) for name in order]
     dealt: list[list[Any]] = [[] for _ in range(partitions)]
@@ -277,7 +277,7 @@ def deal_rows(batches: Iterable[Any], schema: Any, order: Sequence[str], partiti
 
 
 def ring(path: Path, folder: Path, files: int) -> list[Path]:
-    """Cut a pcap file into a ring of files, as tcpdump -C does."""
+    """Cut a pcap file into a ring of files, like tcpdump -C."""
     data = path.read_bytes()
     borders = [24]
     while borders[-1] < len(data):

@@ -1,4 +1,4 @@
-"""Query that reads captures as they land and writes Parquet, to be killed: `python -m tests.spark.stream_driver '{…}'`, and its starter."""
+"""A query that reads captures as they land and writes Parquet, to be killed: `python -m tests.spark.stream_driver '{…}'`; its starter."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ LANDING_SECONDS = 0.4
 
 
 class Query(msgspec.Struct, frozen=True):
-    """Query from `in` to `out` below a folder."""
+    """A query from `in` to `out` below a folder."""
 
     folder: str
     kind: str
     master: str
     continuous: bool = False
-    """True: at a processing time, until it is killed; False: what has landed."""
+    """True: by processing time, until it is killed; False: only what has landed."""
     last: bool = False
-    """True: close all connections behind the last capture, and leave the rows of the table in `rows.parquet`."""
+    """True: close all connections after the last capture, and leave the rows of the table in `rows.parquet`."""
 
 
 def run(query: Query) -> None:
-    """Carry the query out."""
+    """Run the query."""
     folder = Path(query.folder)
     settings = {"spark.driver.memory": "1g", "spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
     with session(query.master, settings | {"spark.local.dir": str(folder / "scratch"), "spark.pyspark.python": sys.executable}) as spark:
@@ -52,7 +52,7 @@ def run(query: Query) -> None:
 
 
 def land(files: list[Path], folder: Path, ended: Event) -> None:
-    """Let captures appear in a folder, each complete."""
+    """Let captures appear in a folder, each of them complete."""
     for path in files:
         copy(path, folder / f".{path.name}")
         (folder / f".{path.name}").rename(folder / path.name)
@@ -60,7 +60,7 @@ def land(files: list[Path], folder: Path, ended: Event) -> None:
 
 
 class Driver:
-    """Process of a query, in a session of processes of its own."""
+    """A process of a query, in a separate session of processes."""
 
     def __init__(self, query: object, folder: Path) -> None:
         self._folder = folder
@@ -74,7 +74,7 @@ class Driver:
         return sum(path.name.isdigit() for path in (self._folder / "query" / "commits").glob("*"))
 
     def wait_for_batches(self, count: int) -> None:
-        """Wait until so many more are committed, or the query has ended."""
+        """Wait until `count` more are committed, or the query has ended."""
         target, end = self.commits() + count, time.monotonic() + 240
         while self.commits() < target and self.process.poll() is None:
             assert time.monotonic() < end, self.log.read_text()
@@ -87,7 +87,7 @@ class Driver:
         self.process.wait(60)
 
     def kill_worker(self, chance: Random) -> str | None:
-        """Kill an executor or one of its workers, and return what it was; None when there is none."""
+        """Kill an executor or one of its workers, and return its kind; None if there is none."""
         workers = [(number, what) for number, what in descendants(self.process.pid) if what in ("pyspark.daemon", "executor")]
         if not workers or self.process.poll() is not None:
             return None
@@ -98,7 +98,7 @@ class Driver:
 
 
 def descendants(root: int) -> Iterator[tuple[int, str]]:
-    """Yield the processes below one, with what they are."""
+    """Yield the descendants of a process, with their kinds."""
     parents, words = {}, {}
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

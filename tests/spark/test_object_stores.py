@@ -1,4 +1,4 @@
-"""Captures, tables and checkpoints in an object store: the S3 protocol, spoken with a server on this machine."""
+"""Captures, tables and checkpoints in an object store, over the S3 protocol of a local server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = ("shared-nack-dlq.pcap", "errors.pcap", "go-nack-dlq-gz.pcap.gz")
 
 
 class Bucket:
-    """Bucket of a server."""
+    """A bucket of a server."""
 
     def __init__(self, port: int, name: str) -> None:
         self.name = name

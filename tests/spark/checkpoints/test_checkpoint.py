@@ -144,7 +144,7 @@ def test_only_the_last_commit_and_its_facts_are_kept(tmp_path: Path) -> None:
     for batch in range(1, 5):
         append(kept, batch)
         facts = facts.with_batch(batch, 1, has_facts=True)
-        if batch == 3:  # the files of what it leaves are not there
+        if batch == 3:  # a batch without its files
             facts = facts.evaluated([*range(SLICES)], batch, 1, 1)
         done = Commit(batch, batch, facts, [("frame", "_x", "part")])
         kept.commit(done)

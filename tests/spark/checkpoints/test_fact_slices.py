@@ -1,4 +1,4 @@
-"""Facts of a stream that wait in files: what an evaluation looks at, and what it leaves."""
+"""Facts of a stream that wait in files: which ones an evaluation reads, and which it leaves."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_files_are_opened_once_for_their_places_and_then_for_slices_of_which_the
 
 
 def after(checkpoint: Checkpoint, newest: int | None, options: Any = BY_DEFAULT) -> tuple[Rows, int]:
-    """Return the number of facts that an evaluation leaves of each key, and how many it unpacked."""
+    """Return the number of facts of each key that an evaluation leaves, and the number that it unpacked."""
     rules, looked = fact_rules(options), 0
 
     def counted(packs: bytes | bytearray, count: int = 1) -> list[Fact]:
@@ -116,7 +116,7 @@ def test_keys_that_bring_no_finding_go_without_a_look(tmp_path: Path) -> None:
     checkpoint = kept(tmp_path)
     append(checkpoint, 0, [(JOURNEYS, f"{number}", fact(START)) for number in range(300)])
     assert after(checkpoint, START + DAY) == after(checkpoint, None) == ({}, 0)
-    assert after(checkpoint, None, EVERYTHING)[1] == 300  # their journeys are asked for
+    assert after(checkpoint, None, EVERYTHING)[1] == 300  # their journeys are requested
 
 
 def test_a_key_with_one_fact_that_decides_is_evaluated(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Facts of a stream that wait: which slices of them a batch has evaluated, and in which files they are."""
+"""Waiting facts of a stream: which slices of them a batch has evaluated, and in which files they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records read from an index of the captures: the very rows, and nothing of the captures."""
+"""Records read from an index of the captures: the same rows, without reading the captures."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_rows_are_those_of_the_captures(folder: Path, kind: str, source_by: str)
 
 
 def conditions(frames: list[dict[str, Any]]) -> list[list[Any]]:
-    """Return filters as Spark pushes them down, of columns that the index has, and of others."""
+    """Return filters in the form that Spark pushes down, on columns of the index and on others."""
     middle = next(row for row in frames[len(frames) // 2 :] if row["topic"])
     window = [datasource.GreaterThanOrEqual(("time",), middle["time"]), datasource.LessThan(("time",), middle["time"] + 50_000_000)]
     return [

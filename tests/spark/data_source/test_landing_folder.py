@@ -48,7 +48,7 @@ def test_a_file_of_a_ring_is_finished_when_the_next_one_has_begun(tmp_path: Path
     landing = watching(tmp_path)
     for number, name in enumerate(ring):
         land(tmp_path / name, 10 * number)
-    assert names(landing, 0) == []  # perhaps it is just being written to
+    assert names(landing, 0) == []  # it may still be growing
     assert names(landing, 1) == ring[:-1]
     assert names(landing, 2) == []
     assert names(landing, SETTLE) == ring[-1:]
@@ -64,7 +64,7 @@ def test_a_file_that_is_written_to_is_left_until_it_has_settled(tmp_path: Path) 
 
 
 def test_captures_of_two_interfaces_do_not_finish_each_other(tmp_path: Path) -> None:
-    """Their names look like those of a ring, but both are written to."""
+    """Their names look like those of a ring, but both are still growing."""
     landing = watching(tmp_path)
     for second in range(5):
         land(tmp_path / "eth0.pcap", 0, modified=100 + second)
@@ -93,7 +93,7 @@ def test_a_ring_that_begins_anew_gives_its_names_to_other_captures(tmp_path: Pat
 
 
 def test_what_was_taken_is_not_taken_again(tmp_path: Path) -> None:
-    """Neither after a restart, nor when it is compressed, touched, or has grown."""
+    """Not after a restart either, nor if it is compressed, touched, or has grown."""
     landing = watching(tmp_path)
     path = land(tmp_path / "a.pcap", 0)
     known = landing.poll(0, take_all=True)
@@ -141,7 +141,7 @@ def test_names_that_no_table_could_hold_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_copy_is_not_taken_whatever_its_name(tmp_path: Path) -> None:
-    """Not in the same poll, nor later; of another vantage point it is another capture."""
+    """Not in the same poll, nor later; from another vantage point it is another capture."""
     first = land(tmp_path / "a.pcap", 0)
     copy(first, tmp_path / "b.pcap")
     landing = watching(tmp_path)
@@ -154,7 +154,7 @@ def test_a_copy_is_not_taken_whatever_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packets", [3, 900])
 def test_content_is_known_by_size_head_and_tail(tmp_path: Path, packets: int) -> None:
-    """Of files that are shorter and longer than both ends."""
+    """Covers files that are shorter and longer than both ends."""
     path = tmp_path / "a.pcap"
     data = bytes(range(256)) * packets
     marks = set()
@@ -166,7 +166,7 @@ def test_content_is_known_by_size_head_and_tail(tmp_path: Path, packets: int) ->
 
 
 def test_captures_that_are_named_are_taken_once_from_overlapping_places(tmp_path: Path) -> None:
-    """Those that were written to a moment ago are left for later."""
+    """Files that were just written are left for later."""
     for folder in ("monday", "all"):
         (tmp_path / folder).mkdir()
     for number in range(3):

@@ -1,4 +1,4 @@
-"""Records of one kind as rows of a data source: read in this process as Spark does it, and by Spark."""
+"""Records of one kind as rows of a data source, read in this process in the manner of Spark, and by Spark."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def options_of(kind: str) -> EngineOptions:
 
 
 def batches(options: dict[str, str], filters: Sequence[Any] = ()) -> list[list[Any]]:
-    """Return the record batches of each partition, as the tasks of Spark make them."""
+    """Return the record batches of each partition, made as by the tasks of Spark."""
     checked = source_options(options)
     columns = checked.columns or arrow_schema(checked.kind).names
     reader = record_source.FilteredRecordReader(checked, checked.expand(), columns)
@@ -82,14 +82,14 @@ def test_connections_go_on_in_the_next_files(captures: Path, tmp_path: Path, kin
 
 
 def utc(nanoseconds: int) -> str:
-    """Return a time as a user writes it."""
+    """Return a time in a user's notation."""
     seconds, fraction = divmod(nanoseconds, 10**9)
     return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%dT%H:%M:%S}.{fraction:09}Z"
 
 
 @pytest.mark.parametrize("kind", ["frame", "connection", "exchange", "message", "packet"])
 def test_a_window_of_time_reads_its_captures_alone(captures: Path, tmp_path: Path, kind: str) -> None:
-    """Once their times were noted; names and numbers of files are those of all captures."""
+    """Applies once their times are noted; names and numbers of files are those of all captures."""
     paths = [str(captures / name) for name in NAMES]
     noted = {"timesLocation": str(tmp_path / "times")}
     all_rows = [row for part in batches(given("frame", paths, **noted)) for batch in part for row in batch.to_pylist()]
@@ -123,7 +123,7 @@ def of_kind(options: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def test_times_are_noted_of_what_was_read_whole(captures: Path, tmp_path: Path) -> None:
-    """By one of several tasks; a capture that has changed since is read again."""
+    """One of several tasks notes them; a capture that has changed since is read again."""
     path = tmp_path / "a.pcap"
     copy(captures / "errors.pcap", path)
     noted = {"timesLocation": str(tmp_path / "times"), "partitions": "3"}
@@ -149,7 +149,7 @@ def test_a_ring_of_compressed_files_in_a_folder(tmp_path: Path) -> None:
 
 
 def pack_ring(folder: Path) -> Path:
-    """Return a folder with a ring of files, two of three of them compressed."""
+    """Return a folder with a ring of files, two thirds of them compressed."""
     short_connections(folder / "bulk.cap", 60, 1)
     out = folder / "ring"
     out.mkdir()
@@ -267,7 +267,7 @@ def test_filters_give_what_filtering_afterwards_gives(
 
 @pytest.mark.parametrize("kind", ["frame", "message", "exchange", "connection"])
 def test_windows_of_time_and_files_lose_no_row(captures: Path, tmp_path: Path, kind: str) -> None:
-    """Wherever they begin and end: in the middle of files, of connections, of frames in several packets."""
+    """Windows begin and end anywhere: within files, connections, and frames in several packets."""
     names = [path for path in sorted(captures.glob("*.pcap")) if path.stat().st_size < 300_000]
     inputs = cut(captures / "shared-nack-dlq.pcap", tmp_path, (0.2, 0.4, 0.6, 0.8))
     chance = Random(1)
@@ -317,7 +317,7 @@ def test_a_display_filter_selects_as_in_decode(captures: Path, tmp_path: Path, k
 
 @pytest.fixture(scope="module")
 def sql(spark: Any) -> Iterator[Any]:
-    """Give the session with the format, without the tables of this module at the end."""
+    """Yield the session with the format; tables of this module are removed at the end."""
     import pulsarscope.spark  # noqa: PLC0415 - with Spark only
 
     pulsarscope.spark.register(spark)

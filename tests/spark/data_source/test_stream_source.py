@@ -1,4 +1,4 @@
-"""Batches of captures that land, read in this process as Spark does it, and by Spark: together they give the rows of one run."""
+"""Batches of captures that land, read in this process in the manner of Spark, and by Spark: together they give the rows of one run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="no pyspark 4.2 o
 KILLS = 3
 FILES = 24
 STARTS_MAX = 12
-"""Starts of a query: Spark gives it up when a process of its own is killed, and a busy machine may start some too slowly."""
+"""Starts of a query: Spark gives it up if a process of its own is killed, and a busy machine may start some too slowly."""
 
 stream_source = pytest.importorskip("pulsarscope.spark.data_source.stream_source")
 stream_reader = stream_source.stream_reader
@@ -44,7 +44,7 @@ source_options = pytest.importorskip("pulsarscope.spark.data_source.source_optio
 
 
 class Query:
-    """Query of a stream, without Spark; each batch in a reader of its own, as after a restart."""
+    """A query of a stream, without Spark; each batch has its own reader, as after a restart."""
 
     def __init__(self, folder: Path, kind: str, **options: Any) -> None:
         self.landing = folder / "in"
@@ -61,7 +61,7 @@ class Query:
         return stream_reader(checked, checked.columns or (arrow_schema(self._kind).names if self._kind != "packet" else ()))
 
     def run(self, **more: str) -> None:
-        """Carry out batches until nothing is left, as Trigger.AvailableNow does; each is done twice, as after a kill."""
+        """Process batches until nothing is left, like Trigger.AvailableNow; each is done twice, as after a kill."""
         while True:
             planner = self.reader(**more)
             planner.prepareForTriggerAvailableNow()
@@ -69,7 +69,7 @@ class Query:
             if end == self.offset:
                 return
             rows = self.tasks(planner, self.offset, end, **more)
-            del planner  # gives the state up
+            del planner  # releases the state
             assert texts(self.tasks(self.reader(**more), self.offset, end, **more)) == texts(rows)
             self.batches.append(rows)
             self.offset = json.loads(json.dumps(end))
@@ -93,7 +93,7 @@ def options_of(kind: str) -> Any:
 
 @pytest.mark.parametrize("kind", ROWS)
 def test_batches_together_are_the_rows_of_one_run(captures: Path, tmp_path: Path, kind: str) -> None:
-    """Connections, and what rules look at, go on from batch to batch."""
+    """Connections, and the state of rules, continue from batch to batch."""
     for name, partitions in (("shared-nack-dlq.pcap", 3), ("errors.pcap", 1), ("stuck-consumer.pcap", 2)):
         folder = tmp_path / name
         (folder / "cut").mkdir(parents=True)
@@ -109,7 +109,7 @@ def test_batches_together_are_the_rows_of_one_run(captures: Path, tmp_path: Path
 
 
 def test_captures_may_land_after_connections_were_closed(captures: Path, tmp_path: Path) -> None:
-    """The entry that closes them has a position in the list, as a capture without packets."""
+    """The entry that closes them has a position in the list, like a capture without packets."""
     query = Query(tmp_path, "connection", partitions=2)
     names = ("quickstart.pcapng", "ipv6.pcap")
     for name in names:
@@ -127,7 +127,7 @@ def test_captures_may_land_after_connections_were_closed(captures: Path, tmp_pat
 
 @pytest.mark.parametrize("kind", ["frame", "connection", "finding", "journey"])
 def test_a_batch_over_closing_entries_gives_the_rows_of_several_batches(captures: Path, tmp_path: Path, kind: str) -> None:
-    """Spark 4.1 takes all that has landed at once."""
+    """Spark 4.1 takes everything that has landed at once."""
     (tmp_path / "cut").mkdir()
     query = Query(tmp_path, kind, partitions=2)
     for number, path in enumerate(cut(captures / "shared-nack-dlq.pcap", tmp_path / "cut", (0.3, 0.5, 0.8)).paths):
@@ -142,7 +142,7 @@ def test_a_batch_over_closing_entries_gives_the_rows_of_several_batches(captures
 
 
 def test_facts_wait_in_files_that_a_batch_does_not_read(captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the slices are read that are due, one in 14 seconds of the captures; at the end all of them."""
+    """A batch reads only the slices that are due, one per 14 seconds of the captures; the end reads all of them."""
     read: list[int] = []
 
     def counted(checkpoint: Checkpoint, names: Sequence[str], number: int, places: dict[str, bytes]) -> Any:
@@ -196,7 +196,7 @@ def test_vantage_points_whose_captures_land_by_turns(captures: Path, tmp_path: P
     columns = arrow_schema(kind).names
 
     def unnumbered(rows: list[list[Any]]) -> list[str]:
-        """Without what depends on positions in the list."""
+        """Return rows without values that depend on positions in the list."""
         return sorted(repr([value for name, value in zip(columns, row, strict=True) if not is_numbered(name)]) for row in rows)
 
     def is_numbered(name: str) -> bool:
@@ -334,7 +334,7 @@ def test_a_capture_in_progress_waits(captures: Path, tmp_path: Path) -> None:
 
 
 def test_spark_gives_each_row_once_over_restarts(spark: Any, captures: Path, tmp_path: Path) -> None:
-    """Into Parquet, with Trigger.AvailableNow; findings from a state of their own."""
+    """Writes Parquet, with Trigger.AvailableNow; findings have their own state."""
     from pyspark.errors import StreamingQueryException  # noqa: PLC0415 - with Spark only
 
     pulsarscope.spark.register(spark)
@@ -353,7 +353,7 @@ def test_spark_gives_each_row_once_over_restarts(spark: Any, captures: Path, tmp
             error = query.exception()
             if error is None:
                 return
-            # Spark gives a new process of Python ten seconds, which are few on a busy machine: the query goes on where it was.
+            # Spark gives a new Python process ten seconds, which may be too short on a busy machine: the query then continues where it was.
             assert "failed to connect back" in str(error)
         raise error
 
@@ -374,7 +374,7 @@ def test_spark_gives_each_row_once_over_restarts(spark: Any, captures: Path, tmp
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("can_run")
 def test_every_row_comes_once_whatever_is_killed(tmp_path: Path, victim: str, kind: str, *, continuous: bool) -> None:
-    """Three times, at random moments, while captures land; CHANCE in the environment repeats a run."""
+    """Three kills at random moments, while captures land; CHANCE in the environment repeats a run."""
     seed = os.environ.get("CHANCE", str(time.time_ns()))
     chance = Random(seed)
     short_connections(tmp_path / "a.cap", 200, 1)
@@ -384,7 +384,7 @@ def test_every_row_comes_once_whatever_is_killed(tmp_path: Path, victim: str, ki
     files = []
     for name in ("a", "b"):
         files += [path.rename(path.with_name(name + path.name)) for path in ring(tmp_path / f"{name}.cap", tmp_path / "cut", FILES // 2)]
-    chance.shuffle(files)  # two rings that land by turns, one of them late
+    chance.shuffle(files)  # two rings that land alternately, one of them late
     files.sort(key=lambda path: path.name[1:])
     ended = Event()
     landing = Thread(target=land, args=(files, tmp_path / "in", ended), daemon=True)
@@ -402,14 +402,14 @@ def test_every_row_comes_once_whatever_is_killed(tmp_path: Path, victim: str, ki
                     driver.wait_for_batches(1)
                     time.sleep(chance.uniform(0, 2))
                     if driver.process.poll() is not None:
-                        break  # nothing was left to do, or Spark gave it up
+                        break  # nothing was left to do, or Spark gave up the query
                     if victim == "worker":
                         kills += [what] if (what := driver.kill_worker(chance)) else []
                     else:
                         driver.kill()
                         kills.append(victim)
                 if victim == "worker":
-                    driver.wait_for_batches(1)  # it goes on with other workers, or has given up
+                    driver.wait_for_batches(1)  # it continues with other workers, or has given up
             finally:
                 driver.kill()
         landing.join()

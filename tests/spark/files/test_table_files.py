@@ -42,14 +42,14 @@ def test_files_get_their_names_and_what_is_left_goes(written: Path) -> None:
 
 def test_files_that_have_their_names_may_be_taken_away(written: Path) -> None:
     finish_files(str(written), NAMES[:1], ("frame",))
-    (written / "frame" / "_b").touch()  # its turn had not come
-    (written / "frame" / "part-0").unlink()  # who reads the tables has moved it
+    (written / "frame" / "_b").touch()  # not renamed yet
+    (written / "frame" / "part-0").unlink()  # a reader of the tables has moved it
     finish_files(str(written), NAMES, ("frame",), again=True)
     assert names(written) == ["part-1"]
 
 
 def test_files_of_partitions_get_their_names_where_they_are(tmp_path: Path) -> None:
-    """More partitions than a task may have open: some have several files."""
+    """More partitions than files that a task may have open: some have several files."""
     days = [*range(OPEN_FILES_MAX + 2), 0]
     writer = TableWriter(str(tmp_path), "parquet", ("exchange",), ("date", "source"))
     for number, day in enumerate(days):
@@ -101,7 +101,7 @@ def test_a_folder_that_is_not_empty_is_left_alone_and_a_new_one_is_made(tmp_path
 
 
 def test_a_folder_that_another_run_has_filled_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    """Two runs may look at it while it is empty; the second gets it when the first has ended."""
+    """Two runs may find it empty; the second gets it when the first has ended."""
     out = str(tmp_path / "out")
     require_empty(out)
     with written_alone(out, anew=True):

@@ -36,7 +36,7 @@ StreamingQueryException = capture_stream.StreamingQueryException
 
 
 class Watched:
-    """Folder with a series of streams that decode it, each as after a restart."""
+    """A folder with a series of streams that decode it, each as after a restart."""
 
     def __init__(self, spark: Any, folder: Path, options: Options = EVERYTHING, table_format: str = "parquet") -> None:
         self._spark = spark
@@ -85,7 +85,7 @@ def test_batches_together_are_the_local_rows(spark: Any, captures: Path, tmp_pat
 
 
 def test_runs_over_overlapping_folders_add_nothing_twice(spark: Any, captures: Path, tmp_path: Path) -> None:
-    """Connections go on from run to run; names are those of the list."""
+    """Connections continue from run to run; names are those of the list."""
     watched = Watched(spark, tmp_path)
     (tmp_path / "more").mkdir()
     paths = cut(captures / "shared-nack-dlq.pcap", tmp_path, (0.3, 0.6)).paths
@@ -121,7 +121,7 @@ def test_batches_without_facts_leave_none(spark: Any, captures: Path, tmp_path: 
 
 
 def test_what_was_listed_is_decoded_before_more_is(spark: Any, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark 4.1 takes all at once, and no batch may go over the entry that closed connections before the driver was stopped."""
+    """Spark 4.1 takes everything at once, and no batch may cross the entry that closed connections before the driver was stopped."""
     watched = Watched(spark, tmp_path)
     copy(captures / "errors.pcap", watched.landing)
     folder = LandingFolder(str(watched.landing), "none", 0, [])
@@ -142,7 +142,7 @@ def test_what_was_listed_is_decoded_before_more_is(spark: Any, captures: Path, t
 
 
 class Query:
-    """Query that goes on, or has ended with an error."""
+    """A query that continues, or has ended with an error."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self._error = error
@@ -156,7 +156,7 @@ class Query:
 
 @pytest.mark.parametrize("seconds", [0.1, 0.0, -1.0])
 def test_no_look_takes_too_long_for_the_query(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float) -> None:
-    """It starts, and what ends it is raised, even if a look for captures has taken all of the time between two."""
+    """The query starts, and its error is raised, even if listing captures takes all the time between two checks."""
     errors = None, StreamingQueryException("failed to connect back"), StreamingQueryException("disk full")
     queries = map(Query, errors)
     started: list[Query] = []
@@ -197,7 +197,7 @@ def test_what_spark_raises_after_a_signal_is_the_end(*, stops: bool, error: Exce
 
 
 def test_captures_are_listed_while_others_are_decoded(spark: Any, captures: Path, tmp_path: Path) -> None:
-    """The caller looks for them meanwhile."""
+    """The caller lists them in the meantime."""
     watched = Watched(spark, tmp_path)
     stream = watched.stream()
     folder = LandingFolder(str(watched.landing), "none", 0, [])
@@ -220,7 +220,7 @@ class Killed(Exception):  # noqa: N818 - it stands for a signal
 def test_a_batch_is_done_once_wherever_the_driver_stops(
     spark: Any, captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stops at another moment in each batch but the first."""
+    """It stops at a different moment in each batch but the first."""
     watched = Watched(spark, tmp_path)
     first, *others = cut(captures / "errors.pcap", tmp_path, [0.2, 0.35, 0.5, 0.65, 0.8]).paths
     copy(first, watched.landing)
@@ -251,7 +251,7 @@ def test_a_batch_is_done_once_wherever_the_driver_stops(
             with pytest.raises(Exception):  # noqa: B017, PT011 - of Spark, with ours as its text
                 watched.advance(stream)
         if moment in ("listed", "decoded", "committed"):
-            assert written(watched.out) == before  # nobody sees a part of a batch
+            assert written(watched.out) == before  # part of a batch is never visible
         stream = watched.stream()
         watched.advance(stream)
     watched.advance(stream, ends=True)
@@ -308,7 +308,7 @@ def test_json_is_the_very_lines_of_decode(spark: Any, captures: Path, tmp_path: 
 
 
 class Command:
-    """Process of `pipeline --watch`."""
+    """A process of `pipeline --watch`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -349,7 +349,7 @@ def until(found: Callable[[], bool], seconds: float = 240) -> None:
 
 
 STOPPED = (signal.SIGTERM, "list", 5.0)
-"""Signal, what the driver writes to the checkpoint before it, and the seconds within which it comes then."""
+"""Signal, the last write of the driver to the checkpoint before it, and the seconds within which it then comes."""
 KILLED = (signal.SIGKILL, "list", 3.0), (signal.SIGKILL, "commits", 0.0), STOPPED
 """Before a commit, and right after one."""
 
@@ -359,7 +359,7 @@ KILLED = (signal.SIGKILL, "list", 3.0), (signal.SIGKILL, "commits", 0.0), STOPPE
 def test_a_driver_that_ends_at_a_random_moment_loses_and_doubles_nothing(
     command: Command, tmp_path: Path, ends: Sequence[tuple[signal.Signals, str, float]]
 ) -> None:
-    """A ring of twelve files lands meanwhile."""
+    """A ring of twelve files lands in the meantime."""
     chance = Random(os.environ.get("CHANCE"))
     short_connections(tmp_path / "whole.cap", 60, 1)
     for folder in ("cut", "in"):
@@ -373,7 +373,7 @@ def test_a_driver_that_ends_at_a_random_moment_loses_and_doubles_nothing(
             (tmp_path / f".{path.name}").rename(tmp_path / "in" / path.name)
 
     def grows(what: str) -> Callable[[], bool]:
-        """Tell when the process that starts now has written to the checkpoint: it is at work."""
+        """Return a check that the process that starts now has written to the checkpoint, and is thus at work."""
         before = len([*kept.glob(f"{what}/0*.json")])
         return lambda: len([*kept.glob(f"{what}/0*.json")]) > before
 

@@ -1,4 +1,4 @@
-"""Compaction of tables that are read meanwhile, and whose runs are killed."""
+"""Compaction of tables during reads, and with killed runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def make_tables(out: Path) -> dict[str, list[str]]:
 
 
 def rows_in(out: Path) -> dict[str, list[str]]:
-    """Return the rows of tables as a reader of them finds them."""
+    """Return the rows of tables as found by a reader."""
     found = {}
     for kind in KINDS:
         names = arrow_schema(kind).names
@@ -69,7 +69,7 @@ def rows_in(out: Path) -> dict[str, list[str]]:
 
 
 def test_columns_of_the_last_version_are_there_with_their_types() -> None:
-    """Columns may be added, not taken away or changed: tables of several versions are read as one."""
+    """Columns may be added, but not removed or changed: tables of several versions are read as one."""
     assert KINDS == ["connection", "exchange", "finding", "frame", "message"]
     for kind in KINDS:
         assert module.merged_schema(kind, [OLD / f"{kind}.parquet"]) == arrow_schema(kind)
@@ -85,7 +85,7 @@ def test_columns_of_other_versions_stay_and_those_of_another_type_are_refused(tm
 
 
 def test_tables_are_compacted_while_they_are_read(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of one file or of many stay the same and are sorted; a second time there is nothing to do."""
+    """Rows of one file or of many stay the same and are sorted; a second run has nothing to do."""
     want = make_tables(tmp_path)
     opened, listed = os.open(tmp_path / "frame", os.O_RDONLY), []
     exchanged: dict[Path, float] = {}
@@ -132,7 +132,7 @@ def test_tables_are_compacted_while_they_are_read(spark: Any, tmp_path: Path, mo
 
 
 def test_partitions_of_a_run_are_compacted_each_by_itself(spark: Any, captures: Path, tmp_path: Path) -> None:
-    """They have the rows of a run without any."""
+    """They have the rows of a run without partitions."""
     paths = [str(captures / name) for name in ("errors.pcap", "ipv6.pcap")]
     options = Options(frozenset({"exchange"}), rules=False, source_by=SOURCE_PER_FILE)
     out = tmp_path / "o*t [1]"
@@ -156,7 +156,7 @@ def test_partitions_of_a_run_are_compacted_each_by_itself(spark: Any, captures: 
 
 @contextmanager
 def reading(folder: Path) -> Iterator[Counter[int]]:
-    """Yield the numbers of rows that a reader finds in a table meanwhile, each with how often it does."""
+    """Yield the numbers of rows that a reader finds in a table in the meantime, each with its frequency."""
     seen: Counter[int] = Counter()
     ended = Event()
 
@@ -175,7 +175,7 @@ def reading(folder: Path) -> Iterator[Counter[int]]:
         thread.join()
 
 
-class Killed(BaseException):  # it stands for a signal
+class Killed(BaseException):  # stands for a signal
     """End of the process."""
 
 

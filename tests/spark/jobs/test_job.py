@@ -72,7 +72,7 @@ def test_four_of_twenty_files_are_corrupt_and_the_rest_is_exact(spark: Any, tmp_
 
 
 def corrupt(files: list[Path]) -> None:
-    """Truncate one file and one zst file, put random bytes into the middle of one, and replace one by other contents."""
+    """Truncate one file and one zst file, put random bytes into the middle of one, and replace one with other contents."""
     cut, packed, noisy, other = files[3], files[8], files[13], files[17]
     cut.write_bytes(cut.read_bytes()[:-11])
     data, packer = packed.read_bytes(), zstandard.ZstdCompressor().compressobj()
@@ -136,4 +136,4 @@ def test_the_questions_of_the_docs_are_answered(spark: Any, captures: Path, tmp_
     questions = re.findall(r"```sql\n(.*?)```", (DOCS / "spark.md").read_text(), re.DOTALL)
     assert len(questions) == 10
     answered = [bool(spark.sql(question).collect()) for question in questions]
-    assert answered.count(False) <= 1  # of one no capture here has anything
+    assert answered.count(False) <= 1  # one of them may be about something that no capture here contains

@@ -1,4 +1,4 @@
-"""A cluster in this process, and one behind a Connect server that a client knows by its address only."""
+"""A cluster in this process, and one behind a Connect server of which a client knows only the address."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def server(can_run: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:  # noqa: ARG001 - it skips
-    """Start a Connect server of the pyspark wheel, whose Python has no pulsarscope but what clients bring."""
+    """Start a Connect server of the pyspark wheel, whose Python has no pulsarscope except what clients bring."""
     if missing := missing_distributions("sc://"):
         pytest.skip(f"no {', '.join(missing)}: pip install -e '.[connect]'")
     folder = tmp_path_factory.mktemp("server")
     (spark,) = getattr(find_spec("pyspark"), "submodule_search_locations", None) or [""]
     blocked = folder / "python"
-    # Without site-packages' .pth files there is no editable installation.
+    # Without the .pth files of site-packages, there is no editable installation.
     packages = [path for path in sys.path if path.endswith("site-packages")]
     blocked.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{":".join(packages)}" exec {sys.executable} -S "$@"\n')
     blocked.chmod(0o755)
@@ -125,7 +125,7 @@ with session(url, {}) as spark:
 
 
 def test_a_remote_session_reads_and_decodes(server: str, captures: Path) -> None:
-    """In a process of its own: one process has either sessions of its own or remote ones."""
+    """Runs in a separate process: a process has either local sessions or remote ones."""
     paths = [str(captures / name) for name in NAMES]
     given = json.dumps([server, paths, SOURCE_PER_FILE])
     result = subprocess.run([sys.executable, "-c", CLIENT, given], capture_output=True, text=True, timeout=300, check=False)

@@ -69,7 +69,7 @@ def test_without_one_it_is_said_what_was_found_and_what_to_do(tmp_path: Path) ->
 
 
 def test_the_java_of_the_wheel_is_asked_for_nothing_that_it_lacks(tmp_path: Path) -> None:
-    """All other arguments arrive, those with spaces included."""
+    """All other arguments arrive, including those with spaces."""
     trimmed = Java(java(tmp_path / "it's here", "21.0.8"), 21, "the wheel", trimmed=True)
     home = trimmed.home_for_spark(tmp_path / "scratch")
     words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "-Dx='1'", "Main", ""]

@@ -129,12 +129,13 @@ def test_what_java_ended_with_is_found() -> None:
 
 
 TRIES = 3
-"""After an interrupt, py4j asks Java on the connections of other threads to close the interrupted one; Java then closes all that there
-are, also one that was opened a moment before."""
+"""After an interrupt, py4j asks Java on the connections of other threads to close the interrupted one; Java then closes all of them,
+including one that was just opened.
+"""
 
 
 def test_an_interrupt_ends_a_call_of_java_without_a_word(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
-    sleep = spark.sparkContext._jvm.java.lang.Thread.sleep  # found by calls of Java, too, but those are no part of this
+    sleep = spark.sparkContext._jvm.java.lang.Thread.sleep  # looked up with calls of Java, which are not part of this test
     timer = Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
@@ -168,7 +169,7 @@ def test_a_first_signal_waits_until_spark_has_started() -> None:
     before = signal.getsignal(signal.SIGINT)
     with module._signals_held() as held:
         signal.raise_signal(signal.SIGINT)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Spark sets a handler of its own
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Spark sets its own handler
     assert held == [signal.SIGINT]
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -209,7 +210,7 @@ def members(group: int) -> list[str]:
 
 
 class Machines:
-    """Master and two workers."""
+    """A master and two workers."""
 
     def __init__(self, folder: Path) -> None:
         (spark,) = getattr(find_spec("pyspark"), "submodule_search_locations", None) or [""]
@@ -257,7 +258,7 @@ class Machines:
 def machines(can_run: None, tmp_path: Path) -> Iterator[Machines]:  # noqa: ARG001 - it skips
     from pyspark.sql import SparkSession  # noqa: PLC0415 - there may be no Spark
 
-    if shared := SparkSession.getActiveSession():  # a process has one session, and no test that follows needs this one
+    if shared := SparkSession.getActiveSession():  # a process has one session, and no later test needs this one
         shared.stop()
     started = Machines(tmp_path)
     try:
@@ -358,7 +359,7 @@ def test_a_fault_in_a_task_on_spark_is_one_of_the_command(spark: Any, monkeypatc
         raise ValueError("why")
 
     monkeypatch.setattr(type(spark), "stop", lambda _: None)  # other tests share it
-    monkeypatch.setenv("JAVA_HOME", os.environ["JAVA_HOME"])  # which each call sets
+    monkeypatch.setenv("JAVA_HOME", os.environ["JAVA_HOME"])  # set by each call
     with pytest.raises(InternalError, match=r"^internal error in a task of the Spark job \(ValueError: why\); details"):  # noqa: SIM117
         with session(MASTER, SETTINGS) as shared:
             shared.range(3).mapInArrow(fail, "id long").count()

@@ -16,7 +16,7 @@ def test_what_is_there_before_the_first_task_is_passed_over() -> None:
         frozen = gc.get_freeze_count()
         assert frozen > 0
         later: list[list[int]] = [[] for _ in range(10)]
-        prepare_process()  # of the second task: what the first one has left is collected
+        prepare_process()  # of the second task: garbage of the first one is collected
         assert gc.get_freeze_count() <= frozen < frozen + len(later)
     finally:
         gc.unfreeze()

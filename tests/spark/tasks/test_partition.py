@@ -1,4 +1,4 @@
-"""Equality of the rows of any distribution of the work with those of the local decoder."""
+"""Any distribution of the work gives the rows of the local decoder."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _closed_connections_rest_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def apart(captures: Path) -> tuple[Scanned, Tables]:
-    """All captures, each on its own, and their rows."""
+    """All captures, each of them alone, and their rows."""
     inputs = expand_inputs([str(captures)], SOURCE_PER_FILE)
     return Scanned(inputs), local(inputs)
 
@@ -72,7 +72,7 @@ def scanned_together(together: tuple[Inputs, Tables]) -> Scanned:
 
 
 def has_every_packet(cluster: Cluster) -> bool:
-    """Whether every packet is decoded, or counted in a connection of no known protocol."""
+    """Return True if every packet is decoded, or counted in a connection of no known protocol."""
     reports = cluster.reports()
     decoded, unrecognised = sum(report.packets for report in reports), sum(report.unrecognised for report in reports)
     return unrecognised > 0 and decoded + unrecognised == sum(one.segments for one in cluster.seen)
@@ -100,7 +100,7 @@ def test_all_captures_as_one_ring(together: tuple[Inputs, Tables], scanned_toget
 @pytest.mark.parametrize("by_packet", [False, True])
 @pytest.mark.parametrize("partitions", [1, 7])
 def test_interfaces_of_a_ring_each_on_its_own(captures: Path, tmp_path: Path, partitions: int, *, by_packet: bool) -> None:
-    """With unrecognised flows at both, a capture without interfaces, and one whose packets have them."""
+    """Covers unrecognised flows at both, a capture without interfaces, and one whose packets have them."""
     for name in ("errors.pcap", "raw-not-pulsar.pcap"):
         both = bridged(packets_of(captures / name), lost=20)
         for index, part in enumerate((both[:70], both[70:])):
@@ -158,7 +158,7 @@ SMALLEST = 64 << 10
 
 @pytest.fixture(scope="module")
 def plain(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All captures, and one that contains the copy of another; all are plain, because only plain files are split."""
+    """All captures, uncompressed, and one that contains a copy of another: only plain files are split."""
     folder = tmp_path_factory.mktemp("plain")
     for path in captures.iterdir():
         if path.suffix == ".zst":
@@ -173,7 +173,7 @@ def plain(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plain_apart(plain: Path) -> tuple[Inputs, Tables]:
-    """Plain captures, each on its own, and their rows."""
+    """Plain captures, each of them alone, and their rows."""
     inputs = expand_inputs([str(plain)], SOURCE_PER_FILE)
     return inputs, local(inputs)
 
@@ -219,7 +219,7 @@ IN_PORTIONS = {
 
 @pytest.mark.slow
 def test_files_in_portions_are_the_files(captures: Path, tmp_path: Path) -> None:
-    """A flow in several portions is not unrecognised by one of them; findings about files are reported once."""
+    """A flow in several portions is not called unrecognised in one of them; findings about files are reported once."""
     for name, portions in IN_PORTIONS.items():
         path = tmp_path / name
         path.write_bytes(capture_of_a_copied_capture(300_000) if name == "copied.pcap" else (captures / name).read_bytes())
@@ -246,7 +246,7 @@ def test_what_is_named_and_no_capture_is_said_once(captures: Path, tmp_path: Pat
 
 
 def test_what_may_be_known_in_another_file_is_decoded(captures: Path, tmp_path: Path) -> None:
-    """The start of a connection in one file shows its protocol, its last packets in the other do not."""
+    """The start of a connection in one file reveals its protocol, its last packets in the other do not."""
     first, *_, last = ring(captures / "seek-reader.pcap", tmp_path, 100)
     alone = Cluster(expand_inputs([str(last)]))
     assert alone.unrecognised
@@ -256,7 +256,7 @@ def test_what_may_be_known_in_another_file_is_decoded(captures: Path, tmp_path: 
 
 
 def test_what_a_file_says_of_lost_packets_is_known_to_all_that_end_after_it(captures: Path) -> None:
-    # The file that says so comes first, the request without an answer stands in the next.
+    # The file with the start comes first; the request without a response is in the next.
     inputs = expand_inputs([str(captures / "stuck-consumer.pcap"), str(captures / "quickstart.pcapng")])
     assert Cluster(inputs, EVERYTHING).tables() == local(inputs)
 
@@ -264,7 +264,7 @@ def test_what_a_file_says_of_lost_packets_is_known_to_all_that_end_after_it(capt
 @pytest.mark.slow
 @pytest.mark.parametrize("lines", [b"", b"CLIENT_RANDOM no secret\n"], ids=["whole", "with a line that is none"])
 def test_secrets_keys_and_schemas_reach_the_partitions(captures: Path, tmp_path: Path, lines: bytes) -> None:
-    """Secrets of the options, and those in a capture."""
+    """Covers secrets of the options, and those in a capture."""
     key_log = tmp_path / "more.keylog"
     key_log.write_bytes(lines)
     reading = read_options(captures)
@@ -279,7 +279,7 @@ def test_secrets_keys_and_schemas_reach_the_partitions(captures: Path, tmp_path:
 
 @pytest.mark.parametrize("partitions", [1, 7])
 def test_thresholds_reach_the_partitions(captures: Path, partitions: int) -> None:
-    """Of a rule about connections, and of one across them."""
+    """Covers a rule about connections, and one across them."""
     options = msgspec.structs.replace(EVERYTHING, thresholds={"slow-exchange-seconds": 0, "reconnect-loop-failures": 1})
     inputs = expand_inputs([str(captures / name) for name in ("errors.pcap", "raw-strange.pcap")], SOURCE_PER_FILE)
     tables = Cluster(inputs, options, partitions=partitions).tables()
@@ -350,7 +350,7 @@ def test_a_stream_of_each_capture_whose_batches_end_anywhere(captures: Path, tmp
     with_keys = table_options(PipelineRequest(reading=read_options(captures)))
     for path in sorted(captures.glob("*.pcap*")):
         if path.name == "rw-bigendian.pcap":
-            continue  # the encoder reads none such
+            continue  # the encoder does not read these
         shares = [chance.random() for _ in range(chance.choice([1, 3, 6, 20]))]
         folder = tmp_path / path.name
         folder.mkdir()
@@ -361,7 +361,7 @@ def test_a_stream_of_each_capture_whose_batches_end_anywhere(captures: Path, tmp
 
 @pytest.mark.slow
 def test_what_captures_of_a_stream_bring_and_lack_is_known_to_later_ones(captures: Path, tmp_path: Path) -> None:
-    """Secrets, dropped packets, and the findings about them, reported once."""
+    """Covers secrets, dropped packets, and the findings about them, reported once."""
     path = tmp_path / "dsb.pcapng"
     path.write_bytes(re.sub(rb"(SERVER_HANDSHAKE_TRAFFIC_SECRET )..", rb"\1no", (captures / "go-tls13-dsb.pcapng").read_bytes()))
     names = ("go-tls13-dsb.pcapng", "stuck-consumer.pcap", "quickstart.pcapng", "go-tls13.pcap")
@@ -377,7 +377,7 @@ HOUR = 3_600_000_000_000
 
 @pytest.mark.slow
 def test_idle_connections_of_a_stream_end_and_keys_are_evaluated(tmp_path: Path) -> None:
-    """The same traffic repeatedly, of other clients and of the same ones, each time after a pause longer than any timeout."""
+    """The same traffic repeatedly, from other clients and from the same ones, each time after a pause longer than any timeout."""
     files = []
     for number in range(4):
         start = START + number * 30 * HOUR
@@ -412,7 +412,7 @@ def test_hosts_whose_captures_take_turns_in_a_stream_stay_apart(tmp_path: Path) 
 
 
 def test_stray_packets_are_waited_for_as_long_however_many_hosts_take_turns(tmp_path: Path) -> None:
-    """They come in the second of three rounds: many files later, but in the next one of their host."""
+    """They come in the second of three rounds: many files later, but in the next file of their host."""
     packets = Conversation(("10.0.0.1", 40_000), start_ns=START).handshake().close().packets
     hosts = [f"{number:02}" for number in range(20)]
     sources: list[str | None] = []
@@ -429,7 +429,7 @@ def test_stray_packets_are_waited_for_as_long_however_many_hosts_take_turns(tmp_
 
 
 def test_a_clock_that_was_wrong_once_ends_no_connection_of_a_stream(captures: Path, tmp_path: Path) -> None:
-    """In the middle of a capture, and at the end of one, when no other connection is open."""
+    """The clock is wrong in the middle of a capture, and at the end of one while no other connection is open."""
     inputs = cut(captures / "quickstart.pcapng", tmp_path, (0.3, 0.6))
     packets = packets_of(Path(inputs.paths[0]))
     wrong = Conversation(("10.9.9.9", 40_000), start_ns=START + 600_000 * HOUR).handshake().packets
