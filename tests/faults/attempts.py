@@ -9,7 +9,7 @@ from tests.scenarios.packets import SYN
 def attempt(
     server: Endpoint, start: int, how: str = "refused", *, port: int = 41000, client: str = "10.0.0.1", syns: int = 1
 ) -> Conversation:
-    """A SYN that is refused, or reset after a frame, or closed at once, or that nobody answers however often it is repeated."""
+    """A SYN that is refused, reset after a frame, closed at once, or never answered however often it is repeated."""
     talk = Conversation((client, port), server, start_ns=START_NS + start, acknowledge=False)
     if how in ("refused", "unanswered"):
         for number in range(syns):

@@ -1,4 +1,4 @@
-"""Consumers beside a producer of their topic, each with a rhythm of its own."""
+"""Consumers beside a producer of their topic, each with its own rhythm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.scenarios.conversation import MILLISECOND, Conversation
 
 
 def publishing(count: int, every: int, *, until: int = 0, first: int = 0) -> Conversation:
-    """A producer with a connection of its own that publishes so many entries, one `every` ns."""
+    """A producer on its own connection that publishes `count` entries, one every `every` ns."""
     talk = connected(41000).client(producer()).server(created())
     for number in range(count):
         wait_until(talk, 100 * MILLISECOND + number * every)
@@ -28,9 +28,9 @@ def consuming(
     port: int = 40000,
     end: str = "open",
 ) -> Conversation:
-    """A consumer that gets entries from 0, acknowledges the first `acks` of them one after the other, and then does nothing.
+    """A consumer that gets entries from 0, acknowledges the first `acks` of them one by one, and then does nothing.
 
-    Of the kind Reader it is an exclusive one of a subscription that the broker does not keep.
+    The kind Reader is an exclusive consumer of a subscription that the broker does not keep.
     """
     fields = {"durable": False} if kind == "Reader" else {}
     talk = subscribed(connected(port, start=50 * MILLISECOND), kind="Exclusive" if fields else kind, **fields).client(flow(permits))

@@ -1,4 +1,4 @@
-"""TLS handshakes of OpenSSL, good ones and such that fail."""
+"""TLS handshakes of OpenSSL, good and failing ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
 
 def flights(fault: str, version: str, *, certificate: str = "ec", name: str | None = "broker.example", tickets: int = 2) -> list[Flight]:
-    """What both sides send in a handshake with a fault, as unknown-ca, or "" for a good one that closes at once."""
+    """The bytes of both sides in a handshake with a fault, such as unknown-ca, or "" for a good one that closes at once."""
     client_side, server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(*certificate_files(certificate))
     server_side.num_tickets = tickets

@@ -1,4 +1,4 @@
-"""Consumers that could work with less."""
+"""Consumers that could work with less effort."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ONE, EACH = "receiver-queue-one", "ack-each"
 
 
 def consuming(count: int, permits: int, group: int, every: int, kind: str | None = "Shared") -> Conversation:
-    """A consumer that grants by `permits`, and acknowledges `group` entries at a time, one delivered `every` ms.
+    """A consumer that grants `permits` at a time, and acknowledges `group` entries at a time, one delivered every `every` ms.
 
-    One without a kind was there before the capture.
+    One without a kind exists since before the capture.
     """
     talk = Conversation(acknowledge=False).server(delivery(900)) if kind is None else subscribed(connected(), kind=kind)
     for entry in range(count):

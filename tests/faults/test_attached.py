@@ -1,4 +1,4 @@
-"""Captures that begin within connections: what they are about, and who is stuck, without any command that names it."""
+"""Captures that begin within connections: their topics, and who is stuck, without any command that names them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNREQUESTED = "response-unrequested"
 
 
 def serving(seconds: int, *, stuck: int = 3, acks: int = 0, beside: bool = True, every: int = 100, start: int = 0) -> Conversation:
-    """Two consumers of one connection, of which the second acknowledges what it gets; from `start` s on the first does so as well."""
+    """Two consumers on one connection: the second acknowledges what it gets; from `start` s on, so does the first."""
     talk = Conversation()
     for number in range(seconds * 1000 // every):
         talk.wait(every * MILLISECOND).server(delivery(number, stuck), delivery(number, 5))
@@ -48,7 +48,7 @@ def serving(seconds: int, *, stuck: int = 3, acks: int = 0, beside: bool = True,
 
 @pytest.mark.parametrize(("seconds", "every", "stuck"), [*product((22, 30, 45), (50, 400, 2000), (3, 9))])
 def test_who_acknowledges_nothing_is_named_while_its_neighbour_does(tmp_path: Path, seconds: int, every: int, stuck: int) -> None:
-    """Before any PING, and before the connection ends: it is a finding of the ACKs."""
+    """Reported before any PING, and before the connection ends: it is a finding of the ACKs."""
     talk = serving(seconds, every=every, stuck=stuck)
     diagnosis = diagnose(tmp_path, talk)
     row, evidence = diagnosis.only(NOT_ACKING)
@@ -75,7 +75,7 @@ def test_who_acknowledges_now_and_then_is_not(tmp_path: Path, acks: int, start: 
 
 @pytest.mark.parametrize(("kind", "asking"), [*product(("both", "whole", "cut"), ("client", "server"))])
 def test_a_pong_belongs_to_the_ping_before_it_on_an_idle_connection(tmp_path: Path, kind: str, asking: str) -> None:
-    """Neither direction proves itself by one frame in half a minute."""
+    """Neither direction is proven by one frame in half a minute."""
     talk = Conversation()
     for number in range(4):
         for side in (asking, "server" if asking == "client" else "client") if kind == "both" else (asking,):
@@ -115,7 +115,7 @@ def test_a_ledger_joins_producer_and_consumer_until_a_reconnect_names_the_topic(
 
 
 def unloaded(kinds: str, *, back: bool, other: bool) -> Conversation:
-    """The broker closes what was there before the capture; it comes back on the same connection, with `other` under another id."""
+    """The broker closes a consumer or producer from before the capture; it returns on this connection, with `other` under another id."""
     talk = Conversation().client(send(1, 4)).server(receipt(1, 4, entry=4), delivery(4)).wait(100 * MILLISECOND)
     if "p" in kinds:
         talk.server(close_producer(1, 0))
@@ -145,7 +145,7 @@ def test_what_a_broker_closes_before_its_name_is_known_is_reported_when_it_comes
 def test_what_may_be_another_thing_or_comes_back_elsewhere_is_not_called_an_unload(
     tmp_path: Path, kinds: str, back: bool, other: bool
 ) -> None:
-    """The broker closes consumers for a reset of their cursor, too; clients that come back with another id have the topic's own name."""
+    """The broker also closes consumers to reset their cursor; clients that return with another id use the topic's own name."""
     codes = diagnose(tmp_path, unloaded(kinds, back=back, other=other)).codes
     assert not {"topic-unloaded", "cursor-reset"} & set(codes)
 
@@ -169,7 +169,7 @@ def test_acks_that_are_read_before_their_messages_count(tmp_path: Path, got: int
 
 @pytest.mark.parametrize(("by", "late", "count"), [*product(("client", "broker"), (5, 150), (1, 60))])
 def test_messages_on_their_way_to_a_closed_consumer_make_none(tmp_path: Path, by: str, late: int, count: int) -> None:
-    """Nobody acknowledges them, and the broker sends them again to another one."""
+    """No consumer acknowledges them, and the broker sends them to another one again."""
     talk = subscribed(connected()).client(flow(1000)).server(delivery(0)).client(ack(0)).wait(SECOND)
     talk.client(close_consumer()) if by == "client" else talk.server(close_consumer(1, BY_BROKER))
     talk.wait(late * MILLISECOND).server(*[delivery(entry) for entry in range(1, 1 + count)])

@@ -1,4 +1,4 @@
-"""Consumers that are slower than their messages come, and those that are as fast, or catch up."""
+"""Consumers that are slower than their messages arrive, and those that are as fast, or catch up."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def consuming(
     backwards: bool = False,
     queue: int = 0,
 ) -> Conversation:
-    """A consumer that gets an entry at each of these times (ms), and acknowledges one, or all that it has, at each of those.
+    """A consumer that gets an entry at each of the times `arrivals` (ms), and at each of `acks` acknowledges one, or all that it holds.
 
-    `faster`: entries come so many times as fast as they were published. `before`: the capture begins when it has so many already.
-    `queue`: the broker gives it as many at most, and as many as it has done when those are half of it.
+    `faster`: entries arrive this many times faster than they were published. `before`: the number of entries that it holds when the capture
+    begins. `queue`: the most entries that the broker sends ahead; it sends as many again as were acknowledged when these are half of it.
     """
     if before:
         talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False).client(flow(1))
@@ -98,7 +98,7 @@ def test_one_that_is_half_as_fast_for_longer_is(tmp_path: Path, until: int, arri
 
 @pytest.mark.parametrize(("works", "swing"), [*product((1.5, 2), (2, 4, 9))])
 def test_one_whose_few_messages_go_up_and_down_before_they_grow_is(tmp_path: Path, works: float, swing: int) -> None:
-    """With ACKs in groups a few more or less wait each time."""
+    """With grouped ACKs, the number of waiting entries varies a little each time."""
     arrivals = every(30, 9000)
     acks = every(round(30 * works), 9000)
     grouped = [time - time % (30 * swing) + 30 * swing for time in acks]
@@ -114,7 +114,7 @@ def test_one_that_becomes_slow_is(tmp_path: Path, end: str) -> None:
 
 
 def in_work(until: int, arrives: int, mean: int) -> list[int]:
-    """The times of ACKs of an application that works on all messages at once, for times up to twice the mean (ms)."""
+    """The times of ACKs of an application that processes all messages concurrently, each for up to twice the mean (ms)."""
     return sorted(time + 2 * mean * (37 * number % 101) // 100 for number, time in enumerate(every(arrives, until)))
 
 
@@ -125,13 +125,13 @@ DURING = [*every(100, 6000), *range(6000, 9000, 10)]
 @pytest.mark.parametrize(
     ("arrivals", "acks", "options"),
     [
-        (BURST, SLOW, {}),  # what came at once
+        (BURST, SLOW, {}),  # they came together
         (BURST, SLOW, {"cumulative": True}),
         ([*range(5000, 5900, 4)], every(200, 6000, 5050), {}),  # not for long
         ([100, *range(5000, 5900, 4)], every(300, 6000, 200), {}),
         ([*range(100, 1100, 5), *every(200, 6000, 1200)], every(200, 6000, 150), {}),  # a burst at the beginning
         (DURING, every(100, 9000, 150), {}),  # a burst at the end
-        *((every(20, until), every(pause, until), {}) for until in (4500, 9000) for pause in (20, 25, 26)),  # as fast, or nearly
+        *((every(20, until), every(pause, until), {}) for until in (4500, 9000) for pause in (20, 25, 26)),  # as fast, or nearly as fast
         *((every(20, 4500), every(pause, 4500), {}) for pause in (40, 50)),  # not for long
         *((every(pause, 9000), every(2 * pause, 9000), {}) for pause in (150, 250)),  # few
         *((every(20, 6000), every(pause, 6000), {"together": True}) for pause in (100, 500, 1500, 2000)),  # in groups
@@ -140,7 +140,7 @@ DURING = [*every(100, 6000), *range(6000, 9000, 10)]
         (every(250, 6000), every(1000, 6000, 300), {}),  # few
         *((every(20, 6000), every(200, 6000), {"faster": faster}) for faster in (0, 5, 50, 100_000)),  # an old backlog
         (every(20, 6000), [], {}),  # for consumer-not-acking
-        (every(20, 9000), [*range(200, 2000, 200)], {}),  # that one, too
+        (every(20, 9000), [*range(200, 2000, 200)], {}),  # also for consumer-not-acking
         *((every(20, 4000), [time for time in in_work(4000, 20, mean) if time < 4000], {}) for mean in (100, 1000, 3000, 9000)),
         *((every(20, 6000), every(20, 6000, 110), {"before": before}) for before in (1, 40, 1000)),  # from before the capture
         (every(20, 6000), [*every(200, 6000), *range(6000, 12_000, 10)], {}),  # drained

@@ -44,7 +44,7 @@ def test_what_holds_back_a_joined_consumer_is_named(tmp_path: Path, held: int, p
 
 
 def sharing(folder: Path, missing: int, length: int, *, held: int, unseen: range = range(0)) -> Diagnosis:
-    """Two consumers that get entries by their keys, but `missing` ones; the first keeps the `held` oldest, and acknowledges others."""
+    """Two consumers that get entries by key, except `missing` ones; the first keeps the `held` oldest, and acknowledges others."""
     blocked = set(range(31, 31 + 2 * missing, 2))
     holds = subscribed(connected(start=50 * MILLISECOND), kind="Key_Shared").client(flow(1000)).wait(100 * MILLISECOND)
     for entry in range(30):
@@ -74,7 +74,7 @@ def test_entries_of_a_held_key_that_nobody_gets_are_named(tmp_path: Path, held: 
         *product((0,), (range(0),), (4, 9), (0, 5, 20)),  # nothing is held
         *product((1, 15), (range(0),), (4, 9), (0, 1, 4)),  # all, or nearly all, were delivered
         *product((1, 15), (range(0),), (2,), (5, 20)),  # soon
-        *product((1, 15), (range(16, 30),), (4, 9), (5, 14)),  # a consumer that is not in the capture gets some, as before
+        *product((1, 15), (range(16, 30),), (4, 9), (5, 14)),  # a consumer outside the capture gets some, as before
     ],
 )
 def test_entries_that_are_not_held_back_are_healthy(tmp_path: Path, held: int, unseen: range, length: int, missing: int) -> None:

@@ -1,4 +1,4 @@
-"""Bookies that are slow, silent or refuse: clusters of several, with the latency of each ADD at each of them."""
+"""Bookies that are slow, silent or refuse: clusters of several, with the latency of each ADD on each of them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.scenarios.bookkeeper import add, added, auth, ledger_entry, read, rea
 
 MS = 1_000_000
 PULSAR, PROXY = "pulsar", "proxy"
-"""Connections of a client to the broker, and to the proxy that is the former's client, instead of one to a bookie."""
+"""Connections of a client to the broker, and of another client to a proxy that is the first client, instead of one to a bookie."""
 
 ENDS = {PULSAR: (6650, "10.0.9.9", "10.0.0.1"), PROXY: (6650, "10.0.7.7", "10.0.9.9")}
-"""Port, client and server of these."""
+"""Port, client and server of these connections."""
 
 START = 1_700_000_000_000_000_000
 
@@ -35,7 +35,7 @@ def healthy(number: int) -> float:
 
 
 def stopped(at: int, count: int, milliseconds: float) -> Latency:
-    """A bookie that stops at an ADD, and answers all that came meanwhile when it goes on."""
+    """A bookie that stops at an ADD, and answers everything that has arrived when it resumes."""
     return lambda number: milliseconds - (number - at) if at <= number < at + count else healthy(number)
 
 
@@ -80,7 +80,7 @@ def test_a_bookie_that_is_much_slower_than_the_others_is_named(tmp_path: Path, o
 
 
 def hiccups(number: int) -> float:
-    """A bookie on a busy disk: few ADDs take long."""
+    """A bookie on a busy disk: a few ADDs take long."""
     return 450.0 + number % 7 if number % 50 < 2 else healthy(number)
 
 
@@ -167,7 +167,7 @@ def test_a_quorum_is_lost_when_two_bookies_do_not_answer_in_any_version(tmp_path
 
 @pytest.mark.parametrize(("last", "expected"), [(20, 0), (12, 1), (11, 1)])
 def test_a_quorum_is_not_lost_when_the_writer_replaces_both_bookies_and_goes_on(tmp_path: Path, last: int, expected: int) -> None:
-    """Entry 10 is refused by b and by d, which replaces it; 11 is on its way before the refusal of d, what follows is not."""
+    """Entry 10 is refused by b, and by d, which replaces it; 11 is sent before d refuses, later entries are not."""
     steps: list[Step] = []
     for number in range(last):
         for bookie in "abcd" if number == 10 else "ac" if number > 10 else "abc":
@@ -210,7 +210,7 @@ def test_reads_of_many_messages_are_noted_and_of_other_entries_not(tmp_path: Pat
 
 
 def publishes(latency: Latency, *, count: int = 200, interval: float = 10) -> list[Step]:
-    """A client of the broker that publishes each entry as the broker adds it; receipts come in order."""
+    """The steps of a client of the broker that publishes each entry as the broker adds it; receipts come in order."""
     answered = 0.0
     steps: list[Step] = [(-3, PULSAR, 0, commands.producer()), (-2, PULSAR, 1, commands.created())]
     for number in range(count):
@@ -234,7 +234,7 @@ PAUSE = stopped(50, 40, 2_000)
         (stopped(0, 1, 1_200), healthy, ["slow-broker"]),
         (healthy, healthy, []),
         (PAUSE, PAUSE, []),
-        (lambda _: 1_200, healthy, []),  # the client's link is slow: all that goes over it is
+        (lambda _: 1_200, healthy, []),  # the client's link is slow: everything on it is
         (stopped(50, 40, 900), healthy, []),
         (stopped(50, 40, 1_500), stopped(50, 40, 700), []),
     ],
@@ -254,13 +254,13 @@ def test_no_bookie_is_slow_when_the_link_of_the_client_is(tmp_path: Path, latenc
 
 
 def through_proxy(steps: list[Step], milliseconds: float) -> list[Step]:
-    """The steps of a client of the broker, and of another one whose frames a proxy hands on to it, so much later."""
+    """The steps of a client of the broker, and of another one whose frames a proxy passes on to it with this delay."""
     outer = [(time + (milliseconds if side else -milliseconds), PROXY, side, data) for time, _, side, data in steps]
     return [(time + milliseconds, *step) for time, *step in [*outer, *steps]]  # type: ignore[misc]
 
 
 def slow(number: int) -> float:
-    """Five entries, each slower than those of other connections, so that it is reported."""
+    """Five entries, each slower than those of other connections, so that they are reported."""
     return 2_600 + number if 100 <= number < 105 else healthy(number)
 
 
@@ -283,7 +283,7 @@ def test_a_slow_publish_names_the_leg_that_took_the_time(
     path = publishes(client)
     path = path if proxy is None else through_proxy(path, proxy)
     writes = adds({f"b{number}": latency for number, latency in enumerate(bookies)})
-    steps = [*path, *((time + 3.2 + (proxy or 0), name, side, data) for time, name, side, data in writes)]  # behind its SEND
+    steps = [*path, *((time + 3.2 + (proxy or 0), name, side, data) for time, name, side, data in writes)]  # after its SEND
     found = diagnosed(tmp_path / "a.pcap", steps, codes=frozenset({"slow-publish"}))
     assert [(row.evidence or {}).get("leg") for row in found] == ([] if leg == "none" else [leg])
     for row in found:

@@ -1,4 +1,4 @@
-"""Clients that break the protocol, and those that only look so."""
+"""Clients that break the protocol, and those that only seem to."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ KINDS = [pair for pair in product(ASKS, ASKS) if pair[0] != pair[1]]
 
 @pytest.mark.parametrize(("kinds", "pause", "midstream"), [*product(KINDS, (0, 3000), (False, True))])
 def test_one_id_for_two_kinds_of_requests_is_named(tmp_path: Path, kinds: tuple[str, str], pause: int, midstream: bool) -> None:
-    """CONNECT was sent before the capture, so the client's library is unknown: some number their lookups separately."""
+    """CONNECT was sent before the capture, so the client's library is unknown: some libraries number lookups separately."""
     if midstream and "LOOKUP" in kinds:
         return
     (first, answer), (second, another) = (ASKS[kind] for kind in kinds)
@@ -196,7 +196,7 @@ def test_one_that_waited_and_got_access_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("topic", [TOPIC, OTHER])
 def test_a_producer_that_was_refused_a_send_may_be_opened_again(tmp_path: Path, end: str, topic: str) -> None:
-    """Java does so when its topic is fenced, with the next epoch: brokers take it for the same producer, but not of another topic."""
+    """Java clients do so if the topic is fenced, with the next epoch: brokers take it for the same producer, but not on another topic."""
     talk = begun().client(producer(1, "p", 7)).server(created("p", 7)).client(send(sequence_id=0))
     talk.server(send_error("PersistenceError", "fenced")).client(producer(1, "p", 8, topic, epoch=1)).server(created("p", 8))
     assert (PRODUCER in ended(tmp_path, talk, end).codes) == (topic == OTHER)
@@ -282,7 +282,7 @@ def test_sends_without_a_producer_are_named(tmp_path: Path, why: str, sends: int
 
 
 def closed_at(before: int, pause: int, sends: int, lag: int, *, stamped: bool = True, step: int = 20, delay: int = 3) -> Conversation:
-    """A producer that the broker closes, and SENDs whose first was published `pause` ms later, and came `lag` ms after that."""
+    """A producer that the broker closes, and SENDs: the first was published `pause` ms after the close, and all arrive `lag` ms late."""
     talk = begun().client(producer()).server(created())
     now = PUBLISH_TIME_MS  # the client's clock is wrong
     times = [now + step * number for number in range(before)]
@@ -306,7 +306,7 @@ def closed_at(before: int, pause: int, sends: int, lag: int, *, stamped: bool = 
 def test_sends_that_were_made_after_the_broker_closed_their_producer_are_named(
     tmp_path: Path, before: int, pause: int, sends: int, stamped: bool, end: str
 ) -> None:
-    """The publish time tells, or, where it is always the same, the pause before them."""
+    """The publish time shows it, or, if that never changes, the pause before them."""
     diagnosis = ended(tmp_path, closed_at(before, pause, sends, 0, stamped=stamped), end)
     row, evidence = diagnosis.only(HOMELESS)
     assert diagnosis.commands(row)[:2] == ["CLOSE_PRODUCER", "SEND"]
@@ -317,7 +317,7 @@ def test_sends_that_were_made_after_the_broker_closed_their_producer_are_named(
     ("before", "pause", "lag", "stamped"),
     [
         *product((2, 70), (0, 50, 200), (0, 100), (False, True)),  # within a round trip
-        *product((2, 70), (0, 50), (400, 800), (True,)),  # they waited behind others, as their publish time tells
+        *product((2, 70), (0, 50), (400, 800), (True,)),  # they waited behind others, as their publish time shows
     ],
 )
 def test_sends_that_were_on_their_way_are_right(tmp_path: Path, before: int, pause: int, lag: int, stamped: bool) -> None:
@@ -349,7 +349,7 @@ def from_before(*, flows: int, between: str, topic: str, lost: bool = False) -> 
     if between == "close":
         talk.client(close_consumer(1, 70)).server(success(70))
     elif between == "broker":
-        talk.server(close_consumer(1, BY_BROKER)).client(flow(10))  # which crosses the close
+        talk.server(close_consumer(1, BY_BROKER)).client(flow(10))  # it crosses the close
     elif between == "unsubscribe":
         talk.client(command_frame("UNSUBSCRIBE", consumer_id=1, request_id=70)).server(success(70))
     elif between == "another":
@@ -383,7 +383,7 @@ def producing_since_before(*, sends: int, receipts: int, between: str, topic: st
     if between == "close":
         talk.client(close_producer(1, 70)).server(success(70))
     elif between == "broker":
-        talk.server(close_producer(1, BY_BROKER)).client(send(1, 99))  # which crosses the close
+        talk.server(close_producer(1, BY_BROKER)).client(send(1, 99))  # it crosses the close
     elif between == "another":
         talk.client(close_producer(2, 70)).server(success(70))
     talk.wait(300 * MILLISECOND).client(producer(1, "q", 71, topic)).server(created("q", 71))
@@ -409,14 +409,14 @@ def test_the_id_of_a_producer_from_before_the_capture_is_taken(
 def test_the_id_of_a_producer_that_left_or_may_have_left_is_free(
     tmp_path: Path, sends: int, receipts: int, between: str, lost: bool
 ) -> None:
-    """SENDs without any receipt may have crossed a CLOSE_PRODUCER from before the capture."""
+    """SENDs without a receipt may have crossed a CLOSE_PRODUCER from before the capture."""
     talk = producing_since_before(sends=sends, receipts=receipts, between=between, topic=OTHER, lost=lost)
     assert ended(tmp_path, talk, "open").of(PRODUCER) == []
 
 
 @pytest.mark.parametrize(("receipts", "between"), [(1, "migrated"), (30, "migrated"), (0, "late")])
 def test_the_id_of_a_producer_that_was_sent_away_is_free(tmp_path: Path, receipts: int, between: str) -> None:
-    """To another cluster, or by a close before the capture: the broker answers an earlier SEND, and none that crossed the close."""
+    """Sent to another cluster, or closed before the capture: the broker answers an earlier SEND, and none that crossed the close."""
     talk = Conversation(acknowledge=False)
     for number in range(receipts):
         talk.wait(50 * MILLISECOND).client(send(1, 40 + number)).server(receipt(1, 40 + number, entry=40 + number))
@@ -430,14 +430,14 @@ def test_the_id_of_a_producer_that_was_sent_away_is_free(tmp_path: Path, receipt
 
 
 def acknowledging(*, acks: int, every: int, between: str, topic: str) -> Conversation:
-    """A consumer from before the capture that acknowledges and grants no permits, and a SUBSCRIBE with its id."""
+    """A consumer from before the capture that acknowledges but grants no permits, and a SUBSCRIBE with its id."""
     talk = Conversation(acknowledge=False)
     for entry in range(acks):
         talk.server(delivery(100 + entry)).wait(every * MILLISECOND).client(ack(100 + entry))
     if between == "close":
         talk.client(close_consumer(1, 70)).server(success(70))
     elif between == "broker":
-        talk.server(close_consumer(1, BY_BROKER)).client(ack(90))  # which crosses the close
+        talk.server(close_consumer(1, BY_BROKER)).client(ack(90))  # it crosses the close
     return talk.wait(300 * MILLISECOND).client(subscribe(1, "c", 71, topic=topic)).server(success(71)).wait(SECOND).client(flow(10))
 
 
@@ -454,7 +454,7 @@ def test_the_id_of_one_that_acknowledges_without_new_permits_is_taken(tmp_path: 
     ("acks", "every", "between"), [*product((1, 2, 9), (1, 20, 300), ("close", "broker")), (1, 300, ""), (2, 50, ""), (4, 40, "")]
 )
 def test_acks_that_cross_a_close_from_before_the_capture_take_no_id(tmp_path: Path, acks: int, every: int, between: str) -> None:
-    """Those of one moment may have been on their way when the broker closed the consumer."""
+    """ACKs of one moment may have been on their way when the broker closed the consumer."""
     assert ended(tmp_path, acknowledging(acks=acks, every=every, between=between, topic=OTHER), "open").of(CONSUMER) == []
 
 
@@ -468,7 +468,7 @@ def test_the_id_of_one_that_left_is_free(tmp_path: Path, flows: int, between: st
 
 @pytest.mark.parametrize(("late", "kind", "answered"), [*product((1, 5, 40), ("producer", "consumer"), (True, False))])
 def test_a_close_that_is_captured_behind_the_next_open_is_no_reuse(tmp_path: Path, late: int, kind: str, answered: bool) -> None:
-    """A tap holds back the broker's direction in an unload: its answer comes behind its close."""
+    """A tap delays the broker's direction in an unload: its answer is captured after its close."""
     if kind == "producer":
         opens, close, answer = producer(request=70), close_producer(request=BY_BROKER), created(request=70)
         talk = connected().client(producer()).server(created())

@@ -1,4 +1,4 @@
-"""Chunked messages within which a capture begins, and those of which a chunk is missing."""
+"""Chunked messages that begin before the capture, and those with a missing chunk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MISSING, PARTLY = "chunk-missing", "chunk-incomplete"
 
 
 def chunks(talk: Conversation, side: str, numbers: range | list[int], count: int, uuid: str, producer: str = "p") -> Conversation:
-    """SENDs or MESSAGEs of the chunks of one message."""
+    """SENDs or MESSAGEs with the chunks of one message."""
     for number in numbers:
         metadata = {"uuid": uuid, "chunk_id": number, "num_chunks_from_msg": count, "producer_name": producer}
         if side == "client":

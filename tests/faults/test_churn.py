@@ -1,4 +1,4 @@
-"""Connections, producers and consumers made for hardly any work, and connections that are cut when they are idle."""
+"""Connections, producers and consumers that are created for hardly any work, and idle connections that are cut."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.scenarios.frames import command_frame
 
 
 def job(number: int, every: int, *, messages: int = 1, end: str = "fin", lives: int = 20 * MILLISECOND, lost: int = 0) -> Conversation:
-    """A client that connects, produces and goes; the capture lacks some of its bytes."""
+    """A client that connects, produces and leaves; the capture lacks some of its bytes."""
     talk = connected(30000 + number, start=number * every).client(producer()).server(created())
     for sequence in range(messages):
         talk.client(send(1, sequence)).server(receipt(1, sequence))
@@ -51,7 +51,7 @@ def test_a_client_made_for_each_message(every: int, messages: int, end: str, tmp
 
 @pytest.mark.parametrize(("lost", "found"), [(13, True), (150, True), (400, False), (40_000, False)])
 def test_what_the_capture_lacks_may_be_work(lost: int, found: bool, tmp_path: Path) -> None:
-    """Of captures cut by a snap length, or with holes, nobody knows how much was sent."""
+    """Captures that are cut by a snap length, or have holes, do not show how much was sent."""
     rows = findings_of(tmp_path, *(job(index, 200 * MILLISECOND, lost=lost) for index in range(14)))
     assert bool(with_code(rows, "connection-churn")) is found
 
@@ -65,14 +65,14 @@ def test_clients_made_one_after_the_other_need_no_second_busy_second(number: int
 @pytest.mark.parametrize(
     ("number", "every", "messages"),
     [
-        (8, 1 * SECOND, 1),  # jobs of cron
+        (8, 1 * SECOND, 1),  # cron jobs
         (11, 1 * SECOND, 1),
         (30, 4 * SECOND, 1),
         (6, SECOND // 2, 1),
         (7, 900 * MILLISECOND, 1),
-        (40, 4 * MILLISECOND, 1),  # that start at once
+        (40, 4 * MILLISECOND, 1),  # they start together
         (10, 100 * MILLISECOND, 1),
-        pytest.param(40, 100 * MILLISECOND, 100, marks=pytest.mark.slow),  # with much to do
+        pytest.param(40, 100 * MILLISECOND, 100, marks=pytest.mark.slow),  # with much work
     ],
 )
 @pytest.mark.parametrize("end", ["fin", "rst"])
@@ -87,7 +87,7 @@ def test_jobs_that_come_and_go(number: int, every: int, messages: int, end: str,
         *((number, every, True) for number in (3, 5, 9) for every in (1000, 2700, 9000)),
         *((2, every, False) for every in (1000, 9000)),
         *((number, 11000, False) for number in (3, 9)),
-        *((20, every, False) for every in (60, 2000)),  # a finding of its own
+        *((20, every, False) for every in (60, 2000)),  # it has its own finding
     ],
 )
 @pytest.mark.parametrize("end", ["fin", "rst"])
@@ -105,7 +105,7 @@ def test_a_client_made_for_each_message_without_a_busy_second(number: int, every
 
 @pytest.mark.parametrize("number", [14, 40])
 def test_slow_jobs_for_many_topics(number: int, tmp_path: Path) -> None:
-    """One after the other, as of a scheduler that has several."""
+    """One after the other, as from a scheduler with several topics."""
     talks = []
     for index in range(number):
         topic = f"persistent://public/default/t{index % 5}"
@@ -180,7 +180,7 @@ def test_producers_with_work_or_few_of_them(times: int, every: int, messages: in
 
 
 def with_others(kind: str, number: int) -> Conversation:
-    """A client with so many other producers or consumers, one for each of its other topics."""
+    """A client with this many other producers or consumers, one for each of its other topics."""
     talk = connected()
     for place in range(1000, 1000 + number):
         topic = f"persistent://public/default/other-{place}"
@@ -203,7 +203,7 @@ def close_others(talk: Conversation, kind: str, number: int) -> Conversation:
     ("times", "every", "messages", "churn"), [(12, 2 * SECOND, 150, False), (40, SECOND // 10, 30, False), (12, 400 * MILLISECOND, 1, True)]
 )
 def test_the_work_of_a_producer_is_its_own(others: str, times: int, every: int, messages: int, churn: bool, tmp_path: Path) -> None:
-    """Whatever else is closed on its connection."""
+    """Other closes on its connection do not matter."""
     talk = close_others(producing(times, every, messages=messages, talk=with_others(others, 300)), others, 300)
     assert bool(with_code(findings_of(tmp_path, talk), "producer-churn")) == churn
 
@@ -256,7 +256,7 @@ def test_a_consumer_made_for_each_message(every: int, messages: int, reader: boo
         (7, SECOND, 1, 1),
         (30, 4 * SECOND, 1, 1),
         (40, 100 * MILLISECOND, 30, 1),
-        (60, 50 * MILLISECOND, 1, 60),  # of as many topics
+        (60, 50 * MILLISECOND, 1, 60),  # of 60 topics
         (40, MILLISECOND, 1, 1),  # at once
     ],
 )
@@ -315,7 +315,7 @@ def test_consumers_that_prefetch_much_and_do_little(times: int, every: int, work
 
 
 def test_idle_consumers_of_other_topics_do_not_excuse_or_accuse(tmp_path: Path) -> None:
-    """The work of a consumer is its own."""
+    """Only the work of the consumer itself counts."""
     talk = prefetching(20, 400 * MILLISECOND, 20, grouped=20, talk=with_others("consumer", 300))
     assert with_code(findings_of(tmp_path, close_others(talk, "consumer", 300)), "consumer-churn") == []
 
@@ -329,7 +329,7 @@ def test_a_busy_consumer_beside_does_not_hide_it(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_seeks_each_time(tmp_path: Path) -> None:
-    """The broker closes it for that, and it subscribes and asks for as many again."""
+    """The broker closes it for the seek; then it subscribes and requests as many messages again."""
     talk = connected()
     for number in range(20):
         talk.client(subscribe(number, request=3 * number, durable=False)).server(success(3 * number)).client(flow(1000, number))
@@ -351,7 +351,7 @@ def test_a_reader_that_seeks_each_time(tmp_path: Path) -> None:
     ],
 )
 def test_readers_of_system_topics(topic: str, churn: bool, tmp_path: Path) -> None:
-    """A broker makes one for each topic that it loads."""
+    """A broker creates one for each topic that it loads."""
     talk = connected()
     for number in range(30):
         talk.client(subscribe(number, request=number, topic=topic, durable=False)).server(success(number)).client(flow(1000, number))
@@ -384,7 +384,7 @@ def test_a_consumer_that_has_the_id_of_one_that_was_unsubscribed(tmp_path: Path)
 
 
 def idle(number: int, idle_ns: int, end: str, *, start: int | None = None, every: int | None = None) -> Conversation:
-    """A producer whose connection is cut after so long without traffic."""
+    """A producer whose connection is cut after this time without traffic."""
     begin = number * (every or idle_ns + SECOND) if start is None else start
     talk = connected(30000 + number, start=begin).client(producer()).server(created()).client(send()).server(receipt()).wait(idle_ns)
     if end == "rst on write":

@@ -1,4 +1,4 @@
-"""Connections that the broker closes while the client goes on writing."""
+"""Connections that the broker closes while the client keeps writing."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_was_sent_after_the_fin_is_no_reason(pause: int, late: int, waiting
     assert "sent on for" in text
     assert evidence["unanswered"] == ({"SEND": waiting} if waiting else {})
     (row,) = with_code(rows, "connection-closed-by-broker")
-    assert (row.packet, row.sub) == (9 + waiting, 1)  # the receipt, or the SEND that waits for one
+    assert (row.packet, row.sub) == (9 + waiting, 1)  # the receipt, or the SEND that waits for it
     assert evidence["frames"][0] == f"0:{9 + waiting}.1"
 
 
@@ -131,11 +131,11 @@ def test_what_worked_before_the_capture_is_open_when_the_broker_closes(
 @pytest.mark.parametrize("end", ["rst", "fin"])
 @pytest.mark.parametrize("how", ["broker", "client", "request", "alive"])
 def test_what_was_closed_before_or_by_its_client_was_not_open(last: str, end: str, how: str, tmp_path: Path) -> None:
-    """A stop of the broker closes each producer first; of a connection with keep-alives alone nothing is known."""
+    """A stopping broker first closes each producer; a connection with only keep-alives shows nothing."""
     talk = from_before(last, SECOND // 10, pings=False)
     if how == "broker":
         talk.server(close_producer(1, 2) if last == "produce" else close_consumer(1, 2))
-        talk.client(send(1, 9) if last == "produce" else ack(2))  # which crosses the close
+        talk.client(send(1, 9) if last == "produce" else ack(2))  # it crosses the close
     elif how == "request":
         talk.client(close_producer(1, 2) if last == "produce" else close_consumer(1, 2)).server(success(2))
     elif how == "alive":
@@ -147,7 +147,7 @@ def test_what_was_closed_before_or_by_its_client_was_not_open(last: str, end: st
 
 
 def going_on(after: int, *, server: bool = False) -> Conversation:
-    """A client that goes on to use a connection from before the capture, which is reset `after` ns later."""
+    """A client that keeps using a connection from before the capture, which is reset `after` ns later."""
     talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False)
     if server:
         talk.server(PONG)

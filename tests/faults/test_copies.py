@@ -1,4 +1,4 @@
-"""Messages that a broker stores a second time, and what only looks alike."""
+"""Messages that a broker stores twice, and cases that only look similar."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def producing(
     midstream: bool = False,
     receipts_before: int = 0,
 ) -> Conversation:
-    """A connection of producer p that sends these sequence ids, and gets so many receipts from entry `first` on.
+    """A connection of producer p that sends these sequence ids, and gets `receipts` receipts from entry `first` on.
 
-    `receipts_before`: of one from before the capture, for what was sent before it.
+    `receipts_before`: number of first receipts whose messages were sent before the capture.
     """
     if midstream:
         talk = Conversation(("10.0.0.1", port), ("10.0.0.2", 6650), acknowledge=False)
@@ -93,7 +93,7 @@ def test_what_was_stored_and_is_sent_again_is_named(tmp_path: Path, again: int, 
 
 @pytest.mark.parametrize(("again", "before", "end"), [*product((1, 3), (1, 5, 60), ("rst", "fin", "broker"))])
 def test_a_session_that_goes_on_below_what_is_stored_sends_again(tmp_path: Path, again: int, before: int, end: str) -> None:
-    """A client of its own making writes another time into what it sends again."""
+    """A custom client puts another time into what it sends again."""
     sent = before + again
     first = producing(40000, 0, range(sent), 0, sent, end=end)
     second = producing(40001, SECOND, range(before, sent + 2), sent, again + 2, time=5000, end="open")
@@ -107,7 +107,7 @@ def test_a_session_that_goes_on_below_what_is_stored_sends_again(tmp_path: Path,
 def test_what_was_stored_before_the_capture_knew_its_producer_is_named(
     tmp_path: Path, again: int, before: int, end: str, time: int, receipts: int
 ) -> None:
-    """Of the first session no command is in the capture that names its topic: the ledger joins the two, from the first receipt on."""
+    """No command in the capture names the topic of the first session: the ledger joins the two, from the first receipt on."""
     sent = before + again
     first = producing(40000, 0, range(sent), 0, sent, end=end, midstream=True, receipts_before=receipts)
     second = producing(40001, SECOND, range(before, sent + 2), sent, again + 2, epoch=1, time=time, end="open")
@@ -119,7 +119,7 @@ def test_what_was_stored_before_the_capture_knew_its_producer_is_named(
 def test_a_session_from_before_the_capture_and_a_later_one_with_other_messages(
     tmp_path: Path, count: int, ledger: int, receipts: int
 ) -> None:
-    """The client goes on, sends again what got no receipt, or is another one of the name, whose entries are in another ledger."""
+    """The client continues, sends again what got no receipt, or is another one with this name, whose entries are in another ledger."""
     first = producing(40000, 0, range(count), 0, min(receipts, count), midstream=True)
     again = range(count) if ledger != 7 or not receipts else range(count, 2 * count)
     second = connected(40001, start=SECOND).client(producer(epoch=1)).server(created())
@@ -156,7 +156,7 @@ def test_the_same_id_twice_on_one_connection_is_named(tmp_path: Path, before: in
 def test_a_named_producer_that_begins_anew_stores_other_messages(tmp_path: Path, end: str, count: int, epoch: int) -> None:
     first = producing(40000, 0, range(count), 0, count, end=end, close=True)
     again = producing(40001, SECOND, range(count), count, count, time=1000, end=end, close=True)
-    # A reconnect goes on behind what has its receipt.
+    # A reconnect continues after the last message with a receipt.
     last = producing(40002, 2 * SECOND, range(count, count + 5), 2 * count, 5, epoch=epoch, time=1000, end=end)
     assert diagnose(tmp_path, first, again, last).of(TWICE) == []
 
@@ -181,7 +181,7 @@ def test_what_is_dropped_as_a_duplicate_is_stored_once(tmp_path: Path, count: in
     ("entries", "time", "chunks"),
     [
         *product(([(0, 0), (0, 0), (1, 1)], [(0, 0), (1, 1), (0, 0), (1, 1)]), (0,), (False,)),  # delivered again
-        *product(([(0, 0), (1, 0)], [(0, 5), (1, 5), (2, 5)]), (1,), (False,)),  # a producer that begins anew, or does not count
+        *product(([(0, 0), (1, 0)], [(0, 5), (1, 5), (2, 5)]), (1,), (False,)),  # a producer that starts over, or does not count
         *product(([(0, 0), (1, 0)], [(0, 5), (1, 5), (2, 5)]), (0,), (True,)),
         *product(([(0, 0), (1, 1)], [(3, 0), (4, 1), (5, 2)]), (0, 1), (False,)),
     ],
@@ -201,7 +201,7 @@ def test_a_client_that_does_not_count_stores_nothing_twice(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("count", "end", "shift"), [*product((1, 3, 20), ("rst", "fin", "broker"), (7, 400, 90_000))])
 def test_a_client_of_its_own_making_that_begins_anew_sends_the_same_bytes_again(tmp_path: Path, count: int, end: str, shift: int) -> None:
-    """It was cut off, and stamps what it sends with another time; whether the receipts reached it is not known."""
+    """It was cut off, and stamps the repeated messages with another time; it is unknown whether the receipts reached it."""
     first = producing(40000, 0, range(count), 0, count, end=end)
     again = producing(40001, SECOND, range(count + 2), count, count + 2, time=shift, end="open")
     assert check(diagnose(tmp_path, first, again), count, {"SEND"})["message_ids"][0] == ["7:0", f"7:{count}"]
@@ -236,7 +236,7 @@ def test_messages_that_differ_in_their_time_alone_are_recognised(
 
 @pytest.mark.parametrize(("count", "shift", "end"), [*product((1, 4, 20), (0, 7, 90_000), ("rst", "fin"))])
 def test_the_same_bytes_that_are_dropped_as_duplicates_are_no_loss(tmp_path: Path, count: int, shift: int, end: str) -> None:
-    """Deduplication does what it is for, whoever sends again and whether or not a receipt came."""
+    """Deduplication works as intended, whoever sends again and whether or not a receipt came."""
     again = connected(40001, start=SECOND).client(producer()).server(created(last_sequence_id=count - 1))
     for number in range(count):
         metadata = {"producer_name": "p", "publish_time": 1_700_000_000_000 + number + shift}

@@ -1,4 +1,4 @@
-"""Cumulative ACKs of subscriptions that do not know them, and of those that do."""
+"""Cumulative ACKs of subscriptions that do not support them, and of those that do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IGNORED, NOT_ACKING = "ack-cumulative-shared", "consumer-not-acking"
 
 
 def consuming(kind: str, got: int, every: int, ack_kind: str, *, end: str, pause: int = 20, durable: bool = True) -> Conversation:
-    """A consumer that acknowledges every so manieth message."""
+    """A consumer that acknowledges one of `every` messages."""
     talk = subscribed(connected(), kind=kind, durable=durable).client(flow(1000))
     for entry in range(got):
         talk.wait(pause * MILLISECOND).server(delivery(entry))

@@ -1,4 +1,4 @@
-"""Captures that lack packets, or have them out of order or cut: what may acquit somebody may be among what is missing."""
+"""Captures with packets missing, out of order, or cut: what is missing may clear an accused side."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def problems(diagnosis: Diagnosis) -> set[str]:
 
 
 def cut(folder: Path, length: int, *conversations: Conversation) -> Diagnosis:
-    """The diagnosis of conversations of which each packet is cut to this length."""
+    """The diagnosis of conversations with each packet cut to this length."""
     packets = sorted((packet for talk in conversations for packet in talk.packets), key=lambda packet: packet.time_ns)
     return Diagnosis(
         write_pcap(folder / "cut.pcap", [packet._replace(data=packet.data[:length], wire_bytes=len(packet.data)) for packet in packets])
@@ -49,7 +49,7 @@ def cut(folder: Path, length: int, *conversations: Conversation) -> Diagnosis:
 
 
 def waiting(got: int, lost: int, kind: str, *, length: int) -> Conversation:
-    """A consumer with permits, of whose messages the capture lacks the last ones."""
+    """A consumer with permits, whose last messages are missing in the capture."""
     talk = subscribed(connected(start=50 * MILLISECOND), kind=kind).client(flow(1000)).wait(100 * MILLISECOND)
     for entry in range(got):
         talk.server(delivery(entry)).client(ack(entry)).wait(10 * MILLISECOND)
@@ -72,7 +72,7 @@ def test_one_whose_stream_is_complete_is_silent(tmp_path: Path, got: int, kind: 
 
 @pytest.mark.parametrize(("got", "length", "snap"), [*product((10, 40), (8, 12), (96, 128))])
 def test_messages_of_which_the_snap_length_leaves_the_first_are_delivered(tmp_path: Path, got: int, length: int, snap: int) -> None:
-    """All come in one packet, of which little is there."""
+    """All come in one packet, of which only a little is there."""
     talk = subscribed(connected(start=50 * MILLISECOND)).client(flow(1000))
     wait_until(talk, 2 * SECOND).server(*[delivery(entry) for entry in range(got)]).client(*[ack(entry) for entry in range(got)])
     wait_until(talk, length * SECOND).server(PING).client(PONG)
@@ -147,7 +147,7 @@ def test_a_refusal_captured_before_its_request_leaves_the_id_free(tmp_path: Path
 
 @pytest.mark.parametrize(("late", "length"), [*product((1, 3), (4, 8))])
 def test_what_was_asked_before_anything_of_the_broker_is_there_may_be_answered(tmp_path: Path, late: int, length: int) -> None:
-    """The connection began before the capture, which lacks the first answer: where the broker's stream began is not known."""
+    """The connection began before the capture, which lacks the first answer: the start of the broker's stream is unknown."""
     talk = Conversation(acknowledge=False).client(*[lookup(number) for number in range(late)])
     wait_until(talk, length * SECOND).client(PING).server(PONG, PING).client(PONG).wait(SECOND)
     assert "request-unanswered" not in problems(diagnose(tmp_path, talk))
@@ -155,7 +155,7 @@ def test_what_was_asked_before_anything_of_the_broker_is_there_may_be_answered(t
 
 @pytest.mark.parametrize(("response", "late"), [*product((error(4, "TopicNotFound"), success(4)), (6, 20))])
 def test_the_answer_to_a_request_that_the_capture_lacks_is_no_late_one(tmp_path: Path, response: bytes, late: int) -> None:
-    """C++ clients number lookups and other requests apart."""
+    """C++ clients number lookups and other requests separately."""
     talk = connected().client(lookup(3)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", 3)).client(lookup(4))
     talk.lose("server", len(lookup_response("Connect", "pulsar://10.0.0.2:6650", 4))).server(PING).client(PONG)
     wait_until(talk, late * SECOND).lose("client", len(subscribe(request=4))).client(PONG).server(response).server(PING).client(PONG)
@@ -178,7 +178,7 @@ def test_a_client_that_closed_first_is_known_by_what_the_broker_acknowledges(tmp
 
 @pytest.mark.parametrize(("count", "snap", "answered"), [*product((1, 7, 30), (88, 92), (True, False))])
 def test_receipts_of_which_the_snap_length_leaves_the_beginning_are_answers(tmp_path: Path, count: int, snap: int, answered: bool) -> None:
-    """Of each a few bytes are missing."""
+    """A few bytes of each are missing."""
     talk = connected().client(producer()).server(created())
     for number in range(count):
         talk.client(send(1, number)).wait(MILLISECOND)
@@ -191,7 +191,7 @@ def test_receipts_of_which_the_snap_length_leaves_the_beginning_are_answers(tmp_
 
 @pytest.mark.parametrize(("snap", "length", "behind"), [*product((96, 120, 65535), (16, 25), (False, True))])
 def test_an_entry_whose_ack_may_be_cut_off_is_no_hole(tmp_path: Path, snap: int, length: int, behind: bool) -> None:
-    """One ACK names many entries, of which the snap length leaves the first, or it stands behind a larger frame."""
+    """One ACK names many entries, of which the snap length leaves the first, or it follows a larger frame."""
     talk = subscribed(connected(start=50 * MILLISECOND), kind="Shared").client(flow(1000))
     for entry in range(200):
         wait_until(talk, 100 * MILLISECOND + entry * 50 * MILLISECOND).server(delivery(entry))

@@ -1,4 +1,4 @@
-"""Consumers most of whose messages end in a dead letter topic."""
+"""Consumers that lose most of their messages to a dead letter topic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = "most-dead-lettered"
 
 
 def letters(talk: Conversation, count: int, *, topic: str = f"{TOPIC}-s-DLQ", number: int = 5, **more: Any) -> Conversation:
-    """Publish so many messages to a dead letter topic."""
+    """Publish this many messages to a dead letter topic."""
     talk.client(producer(number, "dead", 50, topic)).server(created("dead", 50))
     for entry in range(count):
         properties = [{"key": "REAL_TOPIC", "value": TOPIC}, {"key": "ORIGIN_MESSAGE_ID", "value": f"7:{entry}:-1"}]
@@ -26,7 +26,7 @@ def letters(talk: Conversation, count: int, *, topic: str = f"{TOPIC}-s-DLQ", nu
 
 
 def failing(got: int, *, batch: int = 0, port: int = 40000, again: int = 2, kind: str = "Shared") -> Conversation:
-    """A consumer to which each entry comes again, until it is acknowledged."""
+    """A consumer that gets each entry repeatedly, until it is acknowledged."""
     talk = subscribed(connected(port), kind=kind).client(flow(1000)).server(*[delivery(entry, batch=batch) for entry in range(got)])
     for time in range(1, again + 1):
         talk.wait(SECOND).client(redeliver(*range(got))).server(*[delivery(entry, again=time, batch=batch) for entry in range(got)])

@@ -1,4 +1,4 @@
-"""Messages with a time of delivery, and subscriptions that keep it or not."""
+"""Messages with a time of delivery, and subscriptions that do or do not respect it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IGNORED, EARLY, LATE = CODES = ("delay-ignored", "delay-early", "delay-late")
 def delayed(
     kind: str, delay: int, waited: int, *, skew: int = 0, able: int = 0, count: int = 3, sent: bool = True, again: int = 0
 ) -> list[Conversation]:
-    """Messages to be delayed by `delay` ms come after `waited` ms; the producer's clock is `skew` ms ahead."""
+    """Messages that should be delayed by `delay` ms come after `waited` ms; the producer's clock is `skew` ms ahead."""
     begin = 100
     publish = START_NS // MILLISECOND + begin + skew
     metadata: dict[str, Any] = {"publish_time": publish, "deliver_at_time": publish + delay, "producer_name": "p"}
@@ -56,7 +56,7 @@ def test_a_delay_that_is_ignored_is_named(tmp_path: Path, kind: str, delay: int,
 def test_one_that_the_subscription_cannot_keep_is_named_though_the_message_waited(
     tmp_path: Path, kind: str, delay: int, waited: int, skew: int
 ) -> None:
-    """A new failover consumer waits a second before it is the active one."""
+    """A new failover consumer waits a second before it becomes active."""
     assert of(tmp_path, delayed(kind, delay, waited, skew=skew)) == {IGNORED: 3}
 
 
@@ -110,14 +110,14 @@ def older(delay: int, waited: int, *, skew: int = 0, sent: bool = True, again: i
 def test_one_that_is_ignored_for_a_consumer_from_before_the_capture_is_named(
     tmp_path: Path, delay: int, waited: int, skew: int, sent: bool
 ) -> None:
-    if skew < waited or sent:  # else its clock is not known
+    if skew < waited or sent:  # otherwise its clock is unknown
         assert of(tmp_path, older(delay, waited, skew=skew, sent=sent)) == {IGNORED: 3}
 
 
 @pytest.mark.parametrize(
     ("delay", "waited", "skew", "again"),
     [
-        *product((2000, 30000), (700, 1500), (0, 400), (0,)),  # of which subscription type is not known
+        *product((2000, 30000), (700, 1500), (0, 400), (0,)),  # the subscription type is unknown
         *product((300, 1000), (20, 300), (0, 400), (0,)),
         *product((2000, 9000), (20, 300), (0,), (1,)),
         *product((1000,), (1000, 9000), (0,), (0,)),

@@ -1,4 +1,4 @@
-"""Brokers that rest again and again though a consumer has permits and its topic has messages, as with a dispatch rate limit."""
+"""Brokers that pause repeatedly although a consumer has permits and its topic has messages, as with a dispatch rate limit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def limited(
     port: int = 40000,
     first: int = 0,
 ) -> Conversation:
-    """A consumer that gets `each` entries at once, one batch of them a `period` in ms, and acknowledges them `acks` ms later."""
+    """A consumer that gets `each` entries together, one such group per `period` ms, and acknowledges them `acks` ms later."""
     talk = subscribed(connected(port, start=50 * MILLISECOND), kind=kind).client(flow(permits))
     for number in range(seconds * 1000 // period):
         wait_until(talk, 200 * MILLISECOND + number * period * MILLISECOND)
@@ -79,7 +79,7 @@ def test_what_may_have_another_reason_is_not(tmp_path: Path, how: str) -> None:
 
 
 def test_one_of_two_consumers_may_rest(tmp_path: Path) -> None:
-    """With Key_Shared its keys may be rare; with Shared others may get more."""
+    """With Key_Shared, its keys may be rare; with Shared, others may get more."""
     for kind in ("Shared", "Key_Shared"):
         other = limited(20, 2, period=100, kind=kind, port=40001)
         assert LIMITED not in diagnose(tmp_path, limited(20, 1, kind=kind), other, publishing(1000, 20 * MILLISECOND)).codes

@@ -1,4 +1,4 @@
-"""Chunked messages that a consumer drops because the chunks of others come between theirs."""
+"""Chunked messages that a consumer drops because the chunks of others interleave with theirs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DROPPED, NOT_ACKING, HOLE = "chunk-dropped", "consumer-not-acking", "ack-hole"
 
 
 def receiving(order: str, acked: str, rest: int, kind: str = "Exclusive", count: int = 4) -> Conversation:
-    """A consumer that gets the chunks of the messages that `order` names by a letter, and acknowledges those of some messages."""
+    """A consumer that gets the chunks of the messages that `order` names by letter, and acknowledges the chunks of some messages."""
     talk = subscribed(connected(), kind=kind).client(flow(1000))
     got: dict[str, list[int]] = {}
     for entry, name in enumerate(order):

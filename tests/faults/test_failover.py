@@ -26,7 +26,7 @@ def active_change(active: bool) -> bytes:
 
 
 def flapping(visits: int, pause: int, end: str, names: str) -> list[Conversation]:
-    """A member that is preferred comes and goes, beside one that stays."""
+    """A preferred member that comes and goes, beside one that stays."""
     stays = member("b", 0, 40000).server(active_change(active=True))
     talks = [stays]
     for number in range(visits):
@@ -136,7 +136,7 @@ def test_what_one_held_that_left_and_another_gets_is_named(tmp_path: Path, held:
 
 @pytest.mark.parametrize(("visits", "pause"), [*product((4, 6, 9), (600, 2000))])
 def test_one_notified_repeatedly_that_it_is_active_was_standby_in_between(tmp_path: Path, visits: int, pause: int) -> None:
-    """Brokers wait a second before they tell, and then only who is active."""
+    """Brokers wait a second before they notify, and then only say who is active."""
     stays, talks = member("b", 0, 40000), []
     for number in range(visits):
         begin = (number + 1) * pause * MILLISECOND
@@ -171,7 +171,7 @@ def test_one_of_several_that_comes_again_as_standby_and_takes_over_is_named(tmp_
 
 @pytest.mark.parametrize(("visits", "pause"), [*product((4, 9), (600, 2000))])
 def test_a_member_that_comes_again_beside_its_own_dead_connection_does_not_flap(tmp_path: Path, visits: int, pause: int) -> None:
-    """The new connection is standby until the broker sees that the old one is dead."""
+    """The new connection is standby until the broker notices that the old one is dead."""
     talks = []
     for number in range(visits):
         talk = member("a", number * pause * MILLISECOND, 40000 + number).server(active_change(active=number == 0))
@@ -181,7 +181,7 @@ def test_a_member_that_comes_again_beside_its_own_dead_connection_does_not_flap(
 
 @pytest.mark.parametrize(("told", "rounds"), [*product((200, 1000, 3000), (1, 4))])
 def test_one_that_gets_messages_before_it_is_notified_takes_over_once(tmp_path: Path, told: int, rounds: int) -> None:
-    """A third member joins, the first one is active again and gets messages; the broker tells all of them later."""
+    """A third member joins, the first one is active again and gets messages; the broker reports all of this later."""
     step, first, second = 5 * SECOND, member("a", 0, 40000).server(active_change(active=True)), member("b", SECOND, 40001)
     thirds = []
     for number in range(rounds):

@@ -1,4 +1,4 @@
-"""Answers that the capture may lack: a packet that was not captured, or a direction that begins later."""
+"""Answers that may be missing in the capture: a packet was not captured, or a direction begins later."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def answer(kind: str, number: int) -> bytes:
 
 
 def talked(kind: str, asked: int, lost: range, size: int, *, before: bool = False) -> Conversation:
-    """Requests that are answered but some: there, or at the start, the capture lacks `size` bytes of the server."""
+    """Requests with answers, except some: there, or at the start, the capture lacks `size` bytes of the server."""
     talk = connected().client(producer()).server(created())
     if before:
         talk.lose("server", size).server(PONG)
@@ -87,7 +87,7 @@ def test_answers_that_come_before_a_held_up_producer_are_its_own(pause: int, cou
 
 @pytest.mark.parametrize(("lost", "size", "end"), [*product(("ACK", "FLOW", "SUBSCRIBE"), (40, 90), ("open", "fin"))])
 def test_a_consumer_whose_own_frames_the_capture_may_lack_is_not_accused(lost: str, size: int, end: str, tmp_path: Path) -> None:
-    """It gets more than its permits that are seen, or acknowledges all at its end."""
+    """It gets more than its visible permits, or acknowledges everything at its end."""
     talk = subscribed(connected()).client(flow(20)).server(*[delivery(entry) for entry in range(20)]).wait(200 * MILLISECOND)
     if lost == "SUBSCRIBE":
         talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650)).handshake().server(delivery(0))
@@ -115,7 +115,7 @@ def test_one_that_acknowledges_nothing_behind_a_hole_is_named(length: int, got: 
 
 @pytest.mark.parametrize(("early", "late"), [*product((1, 3, 10), (1, 4))])
 def test_each_hole_excuses_what_was_asked_before_it(early: int, late: int, tmp_path: Path) -> None:
-    """Holes of earlier answers leave no room for later ones, which have holes of their own."""
+    """Holes for earlier answers leave no room for later ones, which have their own holes."""
     talk = connected().client(producer()).server(created())
     number = 0
     for _ in range(early + late):
@@ -127,9 +127,9 @@ def test_each_hole_excuses_what_was_asked_before_it(early: int, late: int, tmp_p
 
 
 def behind_a_loss(acks: list[bytes], *, before: bool = False, close: bool = False, kind: str = "Shared") -> Conversation:
-    """A consumer whose ACKs, and its close, are read before the ten messages, which stand behind lost bytes.
+    """A consumer whose ACKs and close are read before its ten messages, which follow lost bytes.
 
-    `before`: the ACKs came long before those.
+    `before`: the ACKs came long before the messages.
     """
     talk = subscribed(connected(), kind=kind).client(flow(1000)).wait(10 * MILLISECOND)
     talk.server(delivery(0)).client(ack(0)).wait(MILLISECOND)
@@ -178,7 +178,7 @@ def test_the_broker_side_alone_shows_no_consumer_that_acknowledges_nothing(lengt
 
 @pytest.mark.parametrize("alone", [False, True], ids=["both sides", "broker alone"])
 def test_the_broker_side_alone_shows_no_consumer_without_permits(alone: bool, tmp_path: Path) -> None:
-    """Its client may have granted permits and acknowledged, and closed: the capture has nothing of it."""
+    """Its client may have granted permits, acknowledged, and closed: the capture has nothing of it."""
     talk, other = Conversation(acknowledge=not alone), Conversation(("10.0.0.1", 40001), acknowledge=not alone)
     for entry in range(200):
         other.server(receipt(1, entry, entry=entry)).wait(50 * MILLISECOND)
@@ -191,7 +191,7 @@ def test_the_broker_side_alone_shows_no_consumer_without_permits(alone: bool, tm
 
 @pytest.mark.parametrize("before", [False, True])
 def test_keys_whose_acks_are_read_before_their_messages_may_move(before: bool, tmp_path: Path) -> None:
-    """The messages stand behind lost bytes; with `before` the ACKs are of an earlier delivery."""
+    """The messages follow lost bytes; with `before`, the ACKs are of an earlier delivery."""
     meta: dict[str, Any] = {"keySharedMeta": {"keySharedMode": "AUTO_SPLIT"}}
     talk = subscribed(connected(), kind="Key_Shared", **meta).client(flow(100)).wait(10 * MILLISECOND)
     if before:

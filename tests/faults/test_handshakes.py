@@ -1,4 +1,4 @@
-"""TLS handshakes between clients and brokers that fail, and good ones that look alike."""
+"""TLS handshakes between clients and brokers that fail, and good ones that look similar."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def carried(
 
 
 def sealed_alert(said: list[Flight]) -> list[Flight]:
-    """The client's alert as a Java client sends it: encrypted."""
+    """The client's alert, encrypted as by a Java client."""
     return [*said[:2], (CLIENT, bytes.fromhex("1403030001011703030013") + bytes(19))]
 
 
@@ -59,7 +59,7 @@ def test_a_handshake_that_an_alert_ends(fault: str, version: str, port: int, end
 
 @pytest.mark.parametrize(("side", "by_client", "version"), [(0, True, "1.2"), (0, True, "1.3"), (1, False, "1.2")])
 def test_an_internal_error_of_a_client_is_about_the_name(side: int, by_client: bool, version: str, tmp_path: Path) -> None:
-    """The check of the application does not accept the certificate; a broker that says so has a fault of its own."""
+    """The application's check rejects the certificate; a broker that reports this error has its own fault."""
     said = [*flights("name", version)[:2], (side, bytes.fromhex("15030300020250"))]
     text, _ = only(findings_of(tmp_path, carried(said, port=6651, end="fin", by=side)), "tls-handshake-failed")
     assert f"the {'client' if by_client else 'broker'} ended it with internal_error" in text
@@ -69,7 +69,7 @@ def test_an_internal_error_of_a_client_is_about_the_name(side: int, by_client: b
 @pytest.mark.parametrize(("alert", "named"), [*product((42, 46, 80), (True,)), *product((44, 45, 48), (False,))])
 @pytest.mark.parametrize("end", ["fin", "rst"])
 def test_an_alert_with_another_reason_is_not_about_the_name(alert: int, named: bool, end: str, tmp_path: Path) -> None:
-    """Of a certificate for another name that has expired, or whose issuer is unknown, the client tells the reason that it found."""
+    """If the certificate is for another name, and also expired or of an unknown issuer, the client gives the reason that it found."""
     said = [*flights("name", "1.2")[:2], (CLIENT, bytes.fromhex("150303000202") + bytes([alert]))]
     rows = findings_of(tmp_path, carried(said, port=6651, end=end))
     assert with_code(rows, "tls-handshake-failed")

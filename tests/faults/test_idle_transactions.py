@@ -1,4 +1,4 @@
-"""Transactions in which nothing more happens, and those that take their time."""
+"""Transactions that come to a halt, and those that are only slow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPEN = "txn-open"
 
 
 def transactions(before: int, steps: int, pause: int, *, number: int = 5, ttl: int = 60_000, port: int = 40000) -> Conversation:
-    """Transactions that are committed, and one with so many SENDs, `pause` ms apart, that is not."""
+    """Transactions that are committed, and one with `steps` SENDs, `pause` ms apart, that is not."""
     talk = connected(port).client(producer(request=90)).server(created(request=90))
     sent = 0
     for index in range(before + 1):
@@ -40,7 +40,7 @@ def end_of(talk: Conversation, number: int, request: int = 900) -> Conversation:
 
 
 def beside(until: int, *, host: str = "10.0.0.1") -> Conversation:
-    """Another connection of the client, that goes on."""
+    """Another connection of the client, which continues."""
     talk = connected(40009, host=host).client(producer(1, "q", 1, f"{TOPIC}-2")).server(created("q", 1))
     for number in range(until * 2):
         wait_until(talk, (number + 1) * SECOND // 2).client(send(1, number)).server(receipt(1, number, entry=number))
@@ -65,7 +65,7 @@ def test_its_own_connection_may_give_the_time(tmp_path: Path, length: int) -> No
     ("before", "steps", "pause", "length"),
     [
         *product((0, 3), (1, 5), (10, 100), (2,)),  # not for long
-        *product((0, 1), (4, 9), (1500, 3000), (33,)),  # its steps come as slowly
+        *product((0, 1), (4, 9), (1500, 3000), (33,)),  # its steps are as slow
         *product((2,), (2,), (5_000,), (36,)),  # others take as long
     ],
 )
@@ -92,7 +92,7 @@ def test_one_that_ends_or_goes_on_is_not(tmp_path: Path, steps: int, length: int
 
 @pytest.mark.parametrize(("length", "ends", "every"), [*product((8, 12), (False, True), (50, 500))])
 def test_a_broker_is_not_silent_that_waits_for_the_end_of_a_transaction(tmp_path: Path, length: int, every: int, *, ends: bool) -> None:
-    """What another producer publishes to the topic meanwhile is delivered behind it."""
+    """What another producer publishes to the topic in the meantime is delivered after it."""
     into = subscribed(connected(40001, start=10 * MILLISECOND)).client(flow(1000))
     within, plain = transactions(0, 3, 20, port=40000), connected(40002).client(producer(2, "q", 1)).server(created("q", 1))
     for number in range(length * 1000 // every - 1):
@@ -105,7 +105,7 @@ def test_a_broker_is_not_silent_that_waits_for_the_end_of_a_transaction(tmp_path
 
 @pytest.mark.parametrize(("rest", "answer"), [*product((4, 12), ("none", "late", "receipt"))])
 def test_a_client_that_waits_for_a_step_is_not_idle(tmp_path: Path, rest: int, answer: str) -> None:
-    """The last step has no answer up to the end, or a late one."""
+    """The last step has no answer before the end, or a late one."""
     talk = end_of(transactions(2, 3, 10), 7)
     talk.client(command_frame("NEW_TXN", request_id=400, txn_ttl_millis=60_000, tc_id=0))
     ident: dict[str, Any] = {"txnid_most_bits": 3, "txnid_least_bits": 99}

@@ -1,4 +1,4 @@
-"""Kafka 0.7: messages that are not stored, places that are passed over or read again, and brokers that stop in order."""
+"""Kafka 0.7: messages that are not stored, offsets that are skipped or read again, and brokers that stop in an orderly way."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_consumer_that_leaves_its_place_is_named(tmp_path: Path, code: str, by
 
 
 def older(turns: int, wrong: int, sizes: tuple[int, ...] = (2, 3, 1), *, answer_first: bool = False) -> Conversation:
-    """A consumer from before the capture that fetches so many times in order, and then `wrong` bytes from there."""
+    """A consumer from before the capture that fetches `turns` times in order, and then `wrong` bytes from there."""
     conversation, offset = Conversation(("10.0.0.1", 40000), BROKER, start_ns=START_NS, acknowledge=False), 7000
     if answer_first:
         conversation.server(fetch_response(SET))
@@ -231,7 +231,7 @@ def test_a_consumer_with_a_reason_to_leave_its_place_is_not(tmp_path: Path, why:
 
 
 def asking(depth: int, count: int = 12) -> Conversation:
-    """A client that has so many requests on their way, of all kinds."""
+    """A client with this many outstanding requests of all kinds."""
     kinds = (
         (fetch("a", 0, 0), fetch_response(SET)),
         (multifetch(("b", 0, 0, 99), ("c", 0, 0, 99)), multifetch_response(fetch_response(SET), fetch_response(SET))),

@@ -21,7 +21,7 @@ def consuming() -> Conversation:
 
 
 def leave(talk: Conversation, side: str, end: str) -> Conversation:
-    """An end by this side: alone, answered by the other one, or by RST."""
+    """End by this side: alone, answered by the other side, or answered with RST."""
     if end == "half":
         return close_half(talk, side)
     return talk.reset(side) if end == "rst" else talk.close(side)
@@ -66,7 +66,7 @@ def test_one_that_was_answered_or_closes_itself_or_at_once_has_lost_nothing(
 
 @pytest.mark.parametrize(("wait", "side", "end", "late"), [*product((1500, 28_000), ("client", "server"), ("fin", "rst", "open"), (1, 50))])
 def test_a_pong_that_is_captured_before_its_ping_answers_it(tmp_path: Path, wait: int, side: str, end: str, late: int) -> None:
-    """Captures of the two directions by different queues or hosts are a little apart."""
+    """Captures of the two directions by different queues or hosts may be slightly out of step."""
     other = "client" if side == "server" else "server"
     talk = consuming()
     getattr(talk, other)(PONG)
@@ -101,7 +101,7 @@ def test_an_answer_that_the_capture_may_lack_is_none_that_is_missing(tmp_path: P
         talk = consuming()
         if before:
             talk.lose(other, size)
-            for entry in range(4):  # the hole is known by then
+            for entry in range(4):  # the hole is known after these
                 talk.server(delivery(entry)).client(flow(1)).wait(SECOND)
         talk.client(PING) if side == "client" else talk.server(PING)
         talk.wait(MILLISECOND)

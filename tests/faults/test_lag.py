@@ -1,4 +1,4 @@
-"""Backlogs that grow, whoever holds them back, and messages that a subscription never gets."""
+"""Growing backlogs, whoever causes them, and messages that a subscription never gets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROWING, SKIPPED = "backlog-growing", "messages-skipped"
 
 
 def taking(length: int, every: int, *, queue: int = 1000, kind: str = "Shared", start: int = 50) -> Conversation:
-    """A consumer that gets, and acknowledges, an entry each so many ms: with a small queue as its application is slow."""
+    """A consumer that gets and acknowledges an entry every `every` ms: with a small queue because its application is slow."""
     talk = subscribed(connected(start=start * MILLISECOND), kind=kind).client(flow(queue))
     if queue == 1000:
         for entry in range(length * 1000 // every):
@@ -58,7 +58,7 @@ def test_consumers_without_permits_are_behind_after_a_while(tmp_path: Path, leng
 
 @pytest.mark.parametrize(("before", "queue"), [*product((2, 5, 9), (20, 100, 160))])
 def test_one_that_grows_once_the_queue_is_full_is_reported(tmp_path: Path, before: int, queue: int) -> None:
-    """A consumer keeps up for a while, then its application gets slow: its queue fills before the backlog grows."""
+    """A consumer keeps up for a while; then its application slows down, and its queue fills before the backlog grows."""
     talk = subscribed(connected(start=50 * MILLISECOND)).client(flow(queue))
     for entry in range(before * 50):
         talk.wait(10 * MILLISECOND).server(delivery(entry)).client(ack(entry), flow(1)).wait(10 * MILLISECOND)
@@ -75,7 +75,7 @@ def test_one_that_grows_once_the_queue_is_full_is_reported(tmp_path: Path, befor
     ("length", "every", "count", "pace"),
     [
         *product((4, 9), (20, 25), (200, 450), (20,)),  # as fast, or nearly
-        *product((4, 9), (100,), (60,), (10, 20)),  # a burst, which it works through
+        *product((4, 9), (100,), (60,), (10, 20)),  # a burst that it works through
         *product((2,), (100,), (100,), (20,)),  # too short
         *product((9,), (300,), (20,), (400,)),  # a few
     ],
@@ -85,7 +85,7 @@ def test_one_that_does_not_grow_or_not_for_long_is_not(tmp_path: Path, length: i
 
 
 def bursting(calm: int, burst: int, rate: int, *, queue: int = 100_000) -> list[Conversation]:
-    """A consumer in step with 20 entries per second for some seconds, and one of `rate` that takes 100 per second for some ms."""
+    """A consumer in step with 20 entries per second for `calm` s, and then `burst` ms of `rate` per second, of which it takes 100."""
     sends = [100 + number * 50 for number in range(calm * 20)]
     takes = [time + 5 for time in sends] + [105 + calm * 1000 + number * 10 for number in range(burst // 10)]
     sends += [100 + calm * 1000 + number * 1000 // rate for number in range(burst * rate // 1000)]
@@ -164,7 +164,7 @@ def test_those_that_another_had_or_that_may_be_elsewhere_are_not(tmp_path: Path,
 
 @pytest.mark.parametrize(("kind", "messages"), [*product(("Exclusive", "Failover"), (2, 3, 10))])
 def test_a_batch_has_as_many_sequence_ids_as_messages(tmp_path: Path, kind: str, messages: int) -> None:
-    """Entries of others, such as markers, are as many as the ids of a batch before them."""
+    """Entries of other kinds, such as markers, are as many as the ids of an earlier batch."""
     talk = subscribed(connected(start=50 * MILLISECOND), kind=kind).client(flow(1000))
     wait_until(talk, SECOND)
     for number in range(5):
@@ -181,7 +181,7 @@ def test_entries_that_nobody_is_seen_to_publish_are_not(tmp_path: Path, kind: st
 
 @pytest.mark.parametrize(("kind", "hole"), [*product(("Exclusive", "Failover"), (0, 400))])
 def test_messages_of_aborted_transactions_are_not_passed_over(tmp_path: Path, kind: str, hole: int) -> None:
-    """Behind a hole the SENDs, which name their transaction, are read after their receipts."""
+    """After a hole, SENDs, which name their transaction, are read after their receipts."""
     beside = connected(41000).client(producer()).server(created())
     if hole:
         beside.lose("client", hole)

@@ -1,4 +1,4 @@
-"""Producers whose SENDs take long because of their bytes, and those that wait for a slow broker."""
+"""Producers with SENDs that take long because of their size, and those that wait for a slow broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLOW = "slow-publish"
 
 
 def publishing(size: int, latency: int, *, small: int = 20) -> Conversation:
-    """A producer of small messages, and of one of `size` bytes that is answered after `latency` ms."""
+    """A producer of small messages, and one of `size` bytes that is answered after `latency` ms."""
     talk = connected().client(producer()).server(created())
     for number in range(small):
         talk.client(send(sequence_id=number)).wait(5 * MILLISECOND).server(receipt(sequence_id=number, entry=number))
@@ -25,7 +25,7 @@ def publishing(size: int, latency: int, *, small: int = 20) -> Conversation:
 
 
 def at_once(size: int, count: int, latency: int) -> Conversation:
-    """A producer that has `count` SENDs on their way, which are answered after `latency` ms."""
+    """A producer with `count` outstanding SENDs, which are answered after `latency` ms."""
     talk = connected().client(producer()).server(created())
     for number in range(count):
         talk.client(send(sequence_id=number, payload=bytes(size)))

@@ -17,12 +17,12 @@ LATE = "delivery-behind"
 
 
 def published(now: int, age: float) -> int:
-    """Publish time, in ms, of a message of so many seconds."""
+    """Publish time, in ms, of a message of this age in seconds."""
     return (START_NS + now - round(age * SECOND)) // MILLISECOND
 
 
 def getting(ages: list[float], pace: int, *, permits: int = 1000, again: int = 0, **metadata: Any) -> Conversation:
-    """A consumer that gets a message each `pace` ms, and acknowledges it; each has an age in seconds."""
+    """A consumer that gets and acknowledges a message every `pace` ms; each has an age in seconds."""
     talk = subscribed(connected(), kind="Shared").client(flow(permits))
     for number, age in enumerate(ages):
         now = 100 * MILLISECOND + number * pace * MILLISECOND

@@ -28,7 +28,7 @@ def both(*paths: Path) -> list[Conversation]:
 
 
 def counted(path: FilePath, workers: int = 1) -> tuple[list[Any], list[Any]]:
-    """All rows of a capture, and those that are counted."""
+    """All rows of a capture, and the counted ones."""
     once = CountedOnce()
     rows: list[Any] = []
     kept: list[Any] = []
@@ -162,7 +162,7 @@ def test_subscriptions_that_get_the_same_entries_over_two_addresses_are_no_legs(
 
 @pytest.mark.parametrize(("wait", "ledger"), [*product((0, 2 * MILLISECOND, SECOND), (7, 8))])
 def test_a_replicator_is_no_leg(tmp_path: FilePath, wait: int, ledger: int) -> None:
-    """What a client sends to one cluster is sent to the other after it is stored, maybe under the same ids."""
+    """Messages that a client sends to one cluster are sent to the other after they are stored, possibly under the same ids."""
     client = connected().client(producer(name="p")).server(created(name="p"))
     name = "pulsar.repl.west-->east"
     other = connected(50000, host="10.0.0.2", server=("10.1.0.2", 6650)).client(producer(name=name)).server(created(name=name))
@@ -179,7 +179,7 @@ def test_a_replicator_is_no_leg(tmp_path: FilePath, wait: int, ledger: int) -> N
 
 @pytest.mark.parametrize(("broker", "pause"), [*product((("10.0.0.2", 6650), ("10.0.0.3", 6650)), (0, MILLISECOND, SECOND))])
 def test_a_client_that_connects_twice_is_no_path(tmp_path: FilePath, broker: tuple[str, int], pause: int) -> None:
-    """To the same broker, or to another one after an unload, with the ids of before."""
+    """It connects to the same broker, or after an unload to another one, with the same ids as before."""
     first = connected().client(producer()).server(created()).client(send(1, 0)).server(receipt(1, 0)).close()
     second = connected(40001, server=broker, start=first.time_ns - 1_700_000_000_000_000_000 + pause)
     second.client(producer()).server(created()).client(send(1, 0)).server(receipt(1, 0)).close()

@@ -1,4 +1,4 @@
-"""Messages that a consumer returns again and again, in short captures."""
+"""Messages that a consumer returns repeatedly, in short captures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STORM = "redelivery-storm"
 
 
 def returned(times: int, pause: int, *, others: int, kind: str = "Shared", done: str = "", end: str = "open") -> Conversation:
-    """A consumer that returns entry 0 every `pause` ms, and acknowledges those that come meanwhile; all of it unless it is Shared."""
+    """A consumer that returns entry 0 every `pause` ms, and acknowledges those that come in between; it returns all if it is not Shared."""
     shared = kind in {"Shared", "Key_Shared"}
     talk = subscribed(connected(), kind=kind).client(flow(1000)).server(delivery(0))
     for again in range(1, times + 1):
@@ -50,7 +50,7 @@ def test_a_message_that_is_returned_without_an_end_is_named(
     ("times", "pause", "others", "done"),
     [
         *product((1, 2, 3), (100, 1000), (0, 5), ("",)),  # a few times
-        *product((8, 16), (100, 500), (0, 5), ("Individual", "Cumulative")),  # given up, or done
+        *product((8, 16), (100, 500), (0, 5), ("Individual", "Cumulative")),  # given up, or finished
         *product((9, 16), (4000,), (0, 5), ("",)),  # with pauses
     ],
 )
@@ -61,7 +61,7 @@ def test_one_that_is_done_in_the_end_or_comes_seldom_is_healthy(tmp_path: Path, 
 
 @pytest.mark.parametrize(("times", "kind"), [*product((6, 12), ("Exclusive", "Failover"))])
 def test_messages_that_come_again_without_a_request_for_them_are_no_storm(tmp_path: Path, times: int, kind: str) -> None:
-    """As to a consumer whose cursor goes back."""
+    """As for a consumer whose cursor goes back."""
     talk = subscribed(connected(), kind=kind).client(flow(1000))
     for _ in range(times):
         talk.server(delivery(0), delivery(1)).wait(200 * MILLISECOND)
@@ -96,7 +96,7 @@ def test_one_that_is_done_or_hardly_returned_makes_none(tmp_path: Path, times: i
 
 
 def timed_out(messages: int, times: int, pause: int, *, done: int = 0, end: str = "open") -> Conversation:
-    """A consumer whose ack timeout returns all that it got, a message more often than `done` of them at the end."""
+    """A consumer whose ack timeout returns everything `times` times; at the end it acknowledges `done` messages."""
     talk = subscribed(connected()).client(flow(1000)).server(*(delivery(entry) for entry in range(messages)))
     for again in range(1, times + 1):
         talk.wait(pause * SECOND).client(redeliver(*range(messages))).server(*(delivery(entry, again=again) for entry in range(messages)))
@@ -119,7 +119,7 @@ def test_all_of_it_returned_by_ack_timeouts_is_named(tmp_path: Path, messages: i
     [
         *product((3, 8), (1, 2), (2, 11, 30), (0,), ("open", "fin")),  # a few times
         *product((1, 2), (4, 9), (11, 30), (0,), ("open", "fin")),  # one or two messages
-        *product((3, 8), (4,), (11, 30), (1, 3), ("open", "fin")),  # some are done
+        *product((3, 8), (4,), (11, 30), (1, 3), ("open", "fin")),  # some are finished
         (8, 3, 1, 1, "open"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Messages of non-persistent topics that a broker has no room for."""
+"""Messages of non-persistent topics that a broker drops for lack of room."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NON_PERSISTENT = "non-persistent://public/default/t"
 def publishing(
     lost: int, sent: int, *, topic: str = NON_PERSISTENT, start: int = 0, reset: bool = False, inflight: int = 1
 ) -> Conversation:
-    """A producer whose last `lost` of `sent` messages the broker drops; `inflight` wait at once."""
+    """A producer whose last `lost` of `sent` messages are dropped by the broker; `inflight` wait at the same time."""
     talk = producing(start=start, topic=topic)
     for first in range(0, sent, inflight):
         numbers = range(first, min(first + inflight, sent))
@@ -91,7 +91,7 @@ def test_the_same_receipts_of_a_persistent_topic_are_of_duplicates(tmp_path: Pat
 
 
 def slow(permits: int, every: int, published: int, *, members: int = 1) -> list[Conversation]:
-    """Consumers that take `permits` messages, and ask for as many again `every` ms later; what comes meanwhile is dropped."""
+    """Consumers that take `permits` messages, and request as many again `every` ms later; what comes in between is dropped."""
     talks = [connected(41000).client(producer(1, "p", 1, NON_PERSISTENT)).server(created("p", 1))]
     takers = [connected(40000 + n).client(subscribe(1, "c", 1, "Shared", NON_PERSISTENT)).server(success(1)) for n in range(members)]
     left, until = [permits] * members, [0] * members

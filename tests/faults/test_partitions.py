@@ -1,4 +1,4 @@
-"""Partitions beside their siblings."""
+"""Partitions compared with their siblings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STUCK, SKEW = "partition-stuck", "partition-skew"
 def partitioned(
     folder: Path, published: list[int], delivered: list[int], length: int = 6000, *, permits: int = 100, begin: int = 0
 ) -> Diagnosis:
-    """A topic with so many entries published to, and delivered by, its partitions."""
+    """A topic with these numbers of entries published to, and delivered by, its partitions."""
     out, into = connected(41000), connected(start=begin * MILLISECOND)
     topics = [f"{TOPIC}-partition-{number}" for number in range(len(published))]
     for number, topic in enumerate(topics):
@@ -52,7 +52,7 @@ def test_a_partition_that_delivers_nothing_while_others_do_is_named(
         *(([count, 0], [count, 0], 6000, 100, 0) for count in (1, 5, 20)),  # nothing was published
         *(([count, 4], [count, 0], 6000, 100, 0) for count in (5, 20)),  # few
         *(([count, count], [count, 0], 2000, 100, 0) for count in (5, 20)),  # soon
-        *(([count, count], [0, 0], 6000, 100, 0) for count in (5, 20)),  # no partition is alone
+        *(([count, count], [0, 0], 6000, 100, 0) for count in (5, 20)),  # no partition is the exception
         *(([count, count], [count, 0], 6000, 0, 0) for count in (5, 20)),  # without permits
         *(([count, count], [count, 0], 6000, 100, 1000) for count in (5, 20)),  # published before
     ],
@@ -77,7 +77,7 @@ def test_partitions_with_about_as_much_are_not(tmp_path: Path, busy: int, others
 
 
 def stopping(folder: Path, partitions: int, stop: int, length: int, *, kind: str = "Shared", every: int = 50, story: str = "") -> Diagnosis:
-    """A topic of which the first partition delivers `stop` entries only, each partition on connections of its own."""
+    """A topic whose first partition stops after `stop` entries; each partition has its own connections."""
     talks = []
     for number in range(partitions):
         topic = f"{TOPIC}-partition-{number}"

@@ -1,4 +1,4 @@
-"""Paths through a proxy that fail on one of their legs, and ends that are none of a proxy's."""
+"""Paths through a proxy that fail on one of their legs, and ends that are not due to a proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumers that pause and go on, or skip a message before the capture ends."""
+"""Consumers that pause and continue, or skip a message before the capture ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAUSED, UNDECIDED, HOLE = "consumer-paused", "consumer-undecided", "ack-hole"
 def working(
     turn: int, pause: int, waiting: int, *, kind: str = "Shared", before: int = 12, after: int = 3, end: str = "open"
 ) -> Conversation:
-    """A consumer that acknowledges each message after `turn` ms, but so many of them only after `pause` ms."""
+    """A consumer that acknowledges each message after `turn` ms, but `waiting` of them only after `pause` ms."""
     talk = subscribed(connected(), kind=kind).client(flow(1000))
     for entry in range(before):
         talk.server(delivery(entry)).wait(turn * MILLISECOND).client(ack(entry))
@@ -45,7 +45,7 @@ def test_a_pause_that_stands_out_is_noted(tmp_path: Path, turn: int, pause: int,
         *product((5, 100), (300, 1900), (5, 60), (12,)),  # short
         *product((400, 1500), (2500, 3900), (5, 60), (12,)),  # as usual
         *product((5, 100), (2500,), (1, 4), (12,)),  # a few messages
-        *product((5, 100), (2500,), (20,), (0, 2)),  # nothing shows what is usual
+        *product((5, 100), (2500,), (20,), (0, 2)),  # nothing shows its usual pace
     ],
 )
 def test_waits_as_usual_are_healthy(tmp_path: Path, turn: int, pause: int, waiting: int, before: int) -> None:
@@ -94,7 +94,7 @@ def test_one_of_an_application_that_takes_long_for_some_is_no_hole(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("count", "missing", "late"),
-    [(12, 3, 0), (40, 31, 0), (40, 38, 0), (40, 3, 50), (40, 3, 2000)],  # few later ones, or done in the end
+    [(12, 3, 0), (40, 31, 0), (40, 38, 0), (40, 3, 50), (40, 3, 2000)],  # few later ones, or acknowledged at the end
 )
 def test_one_that_is_passed_by_a_few_or_comes_late_is_healthy(tmp_path: Path, count: int, missing: int, late: int) -> None:
     assert UNDECIDED not in diagnose(tmp_path, skipping(count, 20, missing=missing, late=late)).codes

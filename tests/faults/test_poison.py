@@ -1,4 +1,4 @@
-"""Messages that one consumer after the other gets and leaves, whatever way it leaves."""
+"""Messages that one consumer after the other gets and leaves, however it leaves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POISON = "redelivery-storm"
     [*product((4, 5, 13), ("fin", "closed", "rst"), (1, 13), (200, 1000))],
 )
 def test_the_same_message_left_again_and_again_is_named(tmp_path: Path, lives: int, end: str, left: int, pause: int) -> None:
-    """Later lives may acknowledge what lies behind it."""
+    """Later consumers may acknowledge what follows it."""
     talks = [leaving(range(left), number, number * pause * MILLISECOND, end, acks=range(1, number % 3)) for number in range(lives)]
     diagnosis = diagnose(tmp_path, *talks)
     row, evidence = diagnosis.only(POISON)
@@ -36,7 +36,7 @@ def test_the_same_message_left_again_and_again_is_named(tmp_path: Path, lives: i
 def test_clients_that_take_a_message_at_each_visit_or_leave_a_few_times_are_no_loop(
     tmp_path: Path, lives: int, end: str, step: int
 ) -> None:
-    """They get the same messages behind it in advance."""
+    """They prefetch the same later messages."""
     talks = []
     for number in range(lives):
         first = number * step
@@ -46,7 +46,7 @@ def test_clients_that_take_a_message_at_each_visit_or_leave_a_few_times_are_no_l
 
 @pytest.mark.parametrize(("end", "first", "behind", "pause"), [*product(("fin", "closed", "rst"), (0, 2), (1, 6), (300, 4000))])
 def test_three_that_pass_over_it_are_enough(tmp_path: Path, end: str, first: int, behind: int, pause: int) -> None:
-    """The first one may have left as soon as it met it, after what was before."""
+    """The first one may have left as soon as it met the message, after earlier ones."""
     talks = [leaving(range(9), 0, 0, end, acks=range(first))]
     for number in (1, 2):
         got = range(first, 9 + number)
@@ -57,7 +57,7 @@ def test_three_that_pass_over_it_are_enough(tmp_path: Path, end: str, first: int
 
 @pytest.mark.parametrize(("end", "passed"), [*product(("fin", "closed", "rst"), (0, 1))])
 def test_three_of_which_few_acknowledge_what_is_behind_it_are_not(tmp_path: Path, end: str, passed: int) -> None:
-    """As consumers that are slow and restarted: one acknowledges what is before it, and two do not come so far."""
+    """Like slow consumers that are restarted: one acknowledges earlier messages, and two do not get that far."""
     talks = [leaving(range(9), 0, 0, end, acks=range(2))]
     talks += [leaving(range(2, 9), number, number * SECOND, end, acks=range(3, 3 + (number <= passed))) for number in (1, 2)]
     assert POISON not in diagnose(tmp_path, *talks).codes
@@ -72,7 +72,7 @@ def test_three_that_left_it_and_did_nothing_else_make_a_note(tmp_path: Path, end
 
 @pytest.mark.parametrize(("lives", "end"), [*product((5, 13), ("fin", "closed", "rst"))])
 def test_clients_that_acknowledge_all_are_no_loop(tmp_path: Path, lives: int, end: str) -> None:
-    """The same ids again, as after a cursor was set back, or for another subscription each."""
+    """The same ids again, as after a cursor was reset, or each for another subscription."""
     talks = [leaving(range(10), number, number * SECOND, end, acks=range(10)) for number in range(lives)]
     others = [leaving(range(10), 50 + number, number * SECOND, end, subscription=f"s{number}") for number in range(lives)]
     assert POISON not in diagnose(tmp_path, *talks, *others).codes
@@ -88,7 +88,7 @@ def test_consumers_that_come_again_on_one_connection_count_as_well(tmp_path: Pat
 
 @pytest.mark.parametrize(("times", "got", "reason"), [*product((4, 9), (1, 10), ("SEEK", "unload"))])
 def test_one_that_the_broker_closes_again_and_again_is_no_loop(tmp_path: Path, times: int, got: int, reason: str) -> None:
-    """As after each SEEK, which drops the acknowledgements that wait to be sent, or when the topic moves."""
+    """As after each SEEK, which drops acknowledgements that wait to be sent, or when the topic moves."""
     talk = leaving(range(got), 0, 0, "open")
     for number in range(times):
         if reason == "SEEK":

@@ -1,4 +1,4 @@
-"""Where consumers and readers stand in their topic."""
+"""Positions of consumers and readers in their topic."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_a_producer_from_before_the_capture_published_is_reported(tmp_path:
 def test_one_whose_subscription_may_be_that_of_a_consumer_from_before_the_capture_is_not(
     tmp_path: Path, published: int, begin: int, got: int
 ) -> None:
-    """Clients subscribe at the latest message again and again; it counts for a new subscription only."""
+    """Clients repeatedly subscribe at the latest message, which only counts for a new subscription."""
     older = Conversation(("10.0.0.1", 43000), ("10.0.0.2", 6650), acknowledge=False)
     older.wait(100 * MILLISECOND).server(*[delivery(entry) for entry in range(got)]).client(ack(*range(got))).close()
     diagnosis = diagnose(tmp_path, late(begin, published, 3), older_publishing(published, 10 * MILLISECOND), older)
@@ -62,7 +62,7 @@ def test_one_whose_subscription_may_be_that_of_a_consumer_from_before_the_captur
 
 @pytest.mark.parametrize(("turns", "ledgers"), [*product((1, 3, 50), ((8, 7), (7, 8, 9)))])
 def test_a_consumer_from_before_the_capture_is_one_fact_of_its_topic(tmp_path: Path, turns: int, ledgers: tuple[int, ...]) -> None:
-    """Redeliveries take turns between ledgers; a fact for each turn would push out others of the topic."""
+    """Redeliveries alternate between ledgers; a fact for each change would displace other facts of the topic."""
     talk = Conversation(acknowledge=False)
     for turn in range(turns):
         talk.server(*[message(1, turn, ledger=ledger) for ledger in ledgers])
@@ -87,7 +87,7 @@ def test_each_of_two_subscriptions_has_its_name(tmp_path: Path, names: tuple[str
     ("published", "begin", "position", "first"),
     [
         *product((1, 5, 40), (1000, 4000), ("Earliest",), (0, 1)),
-        *product((1, 5, 40), (1000, 4000), ("Latest",), (0,)),  # it existed, and gets them
+        *product((1, 5, 40), (1000, 4000), ("Latest",), (0,)),  # the subscription existed, and gets them
         *product((1, 5, 40), (50, 90), ("Latest",), (0,)),  # it began before
     ],
 )
@@ -113,7 +113,7 @@ def reading(
     start: tuple[int, int] | None = None,
     durable: bool = False,
 ) -> Conversation:
-    """A reader that gets entries from 0, asks for the last one and waits."""
+    """A reader that gets entries from 0, requests the last one and waits."""
     place: dict[str, Any] = {} if start is None else {"start_message_id": {"ledgerId": start[0], "entryId": start[1]}}
     talk = subscribed(connected(), kind="Exclusive", durable=durable, **place).client(flow(permits))
     talk.server(*[delivery(entry) for entry in range(got)])
@@ -135,7 +135,7 @@ def test_a_reader_that_does_not_get_the_last_message_is_named(tmp_path: Path, go
 
 @pytest.mark.parametrize(("got", "size", "before"), [*product((0, 1, 20), (60, 2000), (False, True))])
 def test_a_reader_whose_last_message_the_capture_may_lack_is_not_accused(tmp_path: Path, got: int, size: int, before: bool) -> None:
-    """One that lacks bytes only from before the answer is."""
+    """A reader that lacks only bytes from before the answer is."""
     talk = subscribed(connected(), kind="Exclusive", durable=False, start_message_id={"ledgerId": 7, "entryId": 0}).client(flow(1000))
     if before:
         talk.lose("server", size)
@@ -169,7 +169,7 @@ def test_a_reader_that_begins_at_the_earliest_message_and_gets_nothing_is_named(
     [
         *((got, got - 1, waited, 1000, None, False) for got, waited in product((1, 5, 20), (1500, 9000))),  # it has it
         *((got, got + 1, 500, 1000, None, False) for got in (1, 5, 20)),  # soon
-        *((got, got + 1, 3000, got, None, False) for got in (1, 5, 20)),  # its client has to act
+        *((got, got + 1, 3000, got, None, False) for got in (1, 5, 20)),  # its client must act
         *((0, announced, 3000, 1000, start, False) for announced, start in product((0, 5), (None, (2**63 - 1, 2**63 - 1), (7, 5)))),
         (0, 2**64 - 1, 3000, 1000, (2**64 - 1, 2**64 - 1), False),  # an empty topic
         *((got, got + 1, 3000, 1000, None, True) for got in (1, 5)),  # a consumer

@@ -1,4 +1,4 @@
-"""Addresses that brokers tell their clients, odd or without an answer."""
+"""Addresses that brokers give to their clients, odd ones and ones that do not answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ URL = "pulsar://10.0.9.9:6650"
 
 
 def looked_up(url: str = URL, *, how: str = "Connect", client: str = "10.0.0.1", server: str = "10.0.0.2", **fields: Any) -> Conversation:
-    """A client that looks a topic up and gets an address, in packet 7."""
+    """A client that looks up a topic and gets an address, in packet 7."""
     talk = connected(host=client, server=(server, 6650))
     return talk.client(lookup()).server(lookup_response(how, url, **fields))
 
@@ -89,7 +89,7 @@ def test_other_ways_to_advertise_an_address(command: str, again: int, tmp_path: 
 @pytest.mark.parametrize(("every", "failing"), [(2, 1), (10, 1), (3, 2)])
 @pytest.mark.parametrize("url", ["pulsar://10.0.0.2:6650", URL])
 def test_attempts_that_fail_among_others_that_work(how: str, every: int, failing: int, url: str, tmp_path: Path) -> None:
-    """The address is right: brokers refuse some when they are busy. Only the failures behind the last success may show otherwise."""
+    """The address is right: busy brokers refuse some attempts. Only failures after the last success may prove otherwise."""
     server = ("10.0.0.2", 6650) if "10.0.0.2" in url else ADVERTISED
     talks = [looked_up(url)]
     for number in range(1, 31):
@@ -110,7 +110,7 @@ def test_attempts_that_fail_among_others_that_work(how: str, every: int, failing
 @pytest.mark.parametrize(("how", "times"), [*product(("refused", "reset", "closed"), (1, 2, 5))])
 @pytest.mark.parametrize("beside", [0, 1500])
 def test_a_capture_that_ends_while_the_client_tries_again(how: str, times: int, beside: int, tmp_path: Path) -> None:
-    """The broker may be starting: whether it answers is seen later."""
+    """The broker may be starting: only later packets show whether it answers."""
     talks = [looked_up(), *attempts(how, times, 350 * MILLISECOND)]
     if beside:
         talks.append(wait_until(working(("10.0.0.2", 6650), 0), beside * MILLISECOND).client(PING).server(PONG))
@@ -135,7 +135,7 @@ def test_only_the_connection_that_advertised_the_address_shows_that_a_client_gav
 
 @pytest.mark.parametrize("spoke", [300, 9000])
 def test_a_connection_that_lives_shows_that_the_capture_went_on_until_then(spoke: int, tmp_path: Path) -> None:
-    """A live run looks at a client that was quiet for long before its connections have ended."""
+    """A live run judges a client that was quiet for long before its connections have ended."""
     talk = wait_until(looked_up(), spoke * MILLISECOND).client(PING).server(PONG)
     elsewhere = connected(44000, host="10.0.0.7").client(producer()).server(created())
     for number in range(1, 40):
@@ -241,7 +241,7 @@ def test_a_client_that_stays_with_its_service_url_needs_no_address(url: str, tmp
 @pytest.mark.parametrize("how", ["refused", "closed"])
 @pytest.mark.parametrize("stays", [True, False])
 def test_a_broker_that_answers_in_the_end_is_reached_while_its_connection_lives(url: str, how: str, *, stays: bool, tmp_path: Path) -> None:
-    """A live run looks at a client before that connection has ended; without one it says that nobody answers."""
+    """A live run judges a client before that connection has ended; without the connection, it reports that there is no answer."""
     talk, failed = looked_up(url), attempts(how, 2, 4 * SECOND)
     talks = [talk, *failed, working(ADVERTISED, 20 * SECOND)] if stays else [talk, *failed]
     for number in range(1, 6):
@@ -255,7 +255,7 @@ NAMED = "pulsar://broker-0.pulsar.svc.cluster.local:6651"
 
 
 def asking(times: int, every: int, url: str = NAMED, *, uses: bool = False) -> Conversation:
-    """A client that looks a topic up again and again, and does nothing else where it asks, unless it `uses` that broker."""
+    """A client that repeatedly looks up a topic, and does nothing else where it asks, unless it `uses` that broker."""
     talk = connected()
     for number in range(times):
         talk.client(lookup(number + 1)).server(lookup_response("Connect", url, number + 1)).wait(every)
@@ -266,7 +266,7 @@ def asking(times: int, every: int, url: str = NAMED, *, uses: bool = False) -> C
 
 @pytest.mark.parametrize(("times", "every", "url"), [*product((4, 9), (SECOND, 5 * SECOND), (NAMED, URL))])
 def test_a_client_that_asks_again_and_again_and_connects_nowhere(times: int, every: int, url: str, tmp_path: Path) -> None:
-    """Such as one that cannot resolve the name: nothing of that is in the capture."""
+    """For example, one that cannot resolve the name: the capture shows nothing of that."""
     rows = findings_of(tmp_path, asking(times, every, url))
     text, evidence = only(rows, "advertised-address-odd")
     assert (evidence["lookups"], problem_codes(rows)) == (times, ["advertised-address-odd"])
@@ -291,7 +291,7 @@ def test_a_client_that_goes_on_to_a_broker_has_its_address(how: str, times: int,
 
 
 def coming_back(start: int, connect: int, opened: int, *, port: int = 42000, rest: int = 0) -> Conversation:
-    """A client whose CONNECT and PRODUCER are answered after so many ms, the latter after a rest in seconds."""
+    """A client whose CONNECT and PRODUCER are answered after these ms, the latter after a pause in seconds."""
     talk = Conversation(("10.0.0.1", port), ADVERTISED, start_ns=START_NS + start).handshake()
     talk.client(CONNECT).wait(connect * MILLISECOND).server(CONNECTED).wait(rest * SECOND)
     return talk.client(producer()).wait(opened * MILLISECOND).server(created()).wait(SECOND).client(PING).server(PONG)

@@ -1,4 +1,4 @@
-"""Faults of a real broker and real clients, healthy runs that look alike, and cuts of both."""
+"""Faults of a real broker and real clients, healthy runs that look similar, and cuts of both."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def problems(path: Path) -> set[str]:
 
 
 def cuts(path: Path) -> dict[str, bytes]:
-    """The capture without its first or last quarter or a packet in the middle, its beginnings and its ends."""
+    """The capture without its first or last quarter, without a packet in the middle, and its beginnings and ends."""
     data, packets, at = path.read_bytes(), [], 24
     while at < len(data):
         end = at + 16 + struct.unpack_from("<I", data, at + 8)[0]

@@ -1,4 +1,4 @@
-"""Clients that do not do what a redirect asks of them."""
+"""Clients that do not follow a redirect."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_redirects_that_are_followed(story: str, pause: int, *, authoritative: b
         user.client(producer()).server(created())
     elif story == "asked again":
         item.client(lookup(2)).server(lookup_response("Connect", TO_ONE, 2)).client(producer()).server(created())
-    elif story == "elsewhere":  # where the capture does not look
+    elif story == "elsewhere":  # outside the capture
         item.client(lookup(2)).server(lookup_response("Redirect", TO_TWO, 2))
     else:
         item.client(producer(topic="persistent://public/default/other")).server(created())
@@ -174,7 +174,7 @@ def idle(url: str, rest: int, end: str, *, before: int = 0) -> Conversation:
 @pytest.mark.parametrize("url", ["pulsar://10.0.0.2:6651", "pulsar://10.0.0.2:6650", TO_TWO, "pulsar://broker-b:6650"])
 @pytest.mark.parametrize("before", [0, 2])
 def test_a_client_that_does_nothing_more(rest: int, end: str, url: str, before: int, tmp_path: Path) -> None:
-    """What it does at another host may not be in the capture."""
+    """Its actions on another host may not be in the capture."""
     rows = findings_of(tmp_path, idle(url, rest, end, before=before))
     text, evidence = only(rows, "redirect-not-followed" if "10.0.0.2" in url else "redirect-unseen")
     assert len(evidence["frames"]) == 1
@@ -204,7 +204,7 @@ def test_a_client_that_goes_on(end: str, story: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ["fin", "ping"])
 @pytest.mark.parametrize("begun", ["connected", "midstream"])
 def test_a_redirect_to_a_broker_of_which_a_connection_is_old(find: Findings, since: int, end: str, begun: str, tmp_path: Path) -> None:
-    """It stays open for long after the other one has ended, too."""
+    """It also stays open long after the other one has ended."""
     other = connected(40001, server=("10.0.0.2", 6651), start=0)
     if begun == "midstream":
         del other.packets[:]
@@ -224,7 +224,7 @@ def test_a_redirect_is_found_where_the_client_stood_at_it(tmp_path: Path) -> Non
 
 
 def redirects(count: int) -> list[Fact]:
-    """Facts on so many connections of a client, each redirected to other addresses behind the others' begin."""
+    """Facts of `count` connections of a client, each redirected to other addresses after the previous one has begun."""
     facts = []
     for number in range(1, count + 1):
         where = Where(None, 0, number, 0, number, f"0:{number}")

@@ -30,7 +30,7 @@ def replicating(
     end: str = "open",
     source: str | None = "west",
 ) -> Conversation:
-    """A replicator that sends a message of each age, ms, `every` ms; the first `answered` are answered, all by default."""
+    """A replicator that sends a message of each age (ms) every `every` ms; the first `answered` are answered, all by default."""
     talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650)) if midstream else connected()
     if not midstream:
         talk.client(producer(name=NAME)).server(created(name=NAME))
@@ -117,7 +117,7 @@ def test_a_replicator_whose_receipts_came_late_is_named(tmp_path: Path, pause: i
 
 
 def copying(places: int, *, answered: int | None = None, every: int = 50, midstream: bool = False, early: bool = False) -> Conversation:
-    """A replicator of a topic to which two producers publish, each with ids of its own from 0 on, and in which markers stand.
+    """A replicator of a topic with markers to which two producers publish, each with its own ids from 0 on.
 
     `early`: each receipt but the first is captured before its SEND.
     """

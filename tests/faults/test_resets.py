@@ -31,7 +31,7 @@ RESET, UNLOADED = "cursor-reset", "topic-unloaded"
 def closing(
     folder: Path, consumers: int, other: str, *, together: bool, back: bool, after: int = SECOND, end: str = "open", gone: str = ""
 ) -> Diagnosis:
-    """Consumers of one subscription that the broker closes beside another client; `gone` says how that one ends, `after` later."""
+    """Consumers of one subscription that the broker closes beside another client; `gone`: how that one ends, `after` ns later."""
     talk = connected()
     beside = talk if together else connected(41000)
     if other == "producer":
@@ -96,7 +96,7 @@ def test_a_topic_that_closes_all_its_clients_is_no_reset(
 
 
 def sent_again(folder: Path, got: int, acks: int, first: int, *, kind: str = "Exclusive", late: int = 0) -> Diagnosis:
-    """The only consumer of a topic, closed behind so many messages and ACKs, which then gets messages from the first one on."""
+    """The only consumer of a topic, closed after these messages and ACKs, which then gets messages from the first one on."""
     talk = subscribed(connected(), kind=kind).client(flow(1000)).wait(50 * MILLISECOND)
     talk.server(*[delivery(entry) for entry in range(got)]).wait(50 * MILLISECOND)
     if acks:
@@ -136,7 +136,7 @@ def test_one_that_goes_on_with_what_it_had_not_acknowledged_was_unloaded(tmp_pat
 
 
 def older(folder: Path, got: int, acks: int, again: range, *, kind: str = "Exclusive", ledger: int = 7, sought: bool = False) -> Diagnosis:
-    """The same for a consumer from before the capture, whose first message of the capture is the hundredth."""
+    """The same for a consumer from before the capture, whose first captured message is the hundredth."""
     talk = Conversation().server(*[delivery(100 + entry) for entry in range(got)]).wait(50 * MILLISECOND)
     if acks:
         talk.client(ack(*range(100, 100 + acks)))
@@ -161,8 +161,8 @@ def test_one_from_before_the_capture_that_gets_again_what_it_had_acknowledged_wa
 @pytest.mark.parametrize(
     ("got", "acks", "again", "ledger", "sought"),
     [
-        *((20, acks, range(100 + acks, 140), 7, False) for acks in (0, 1, 12, 20)),  # it goes on
-        *((20, 20, range(first, 100), 7, False) for first in (0, 90)),  # what it may have left from before
+        *((20, acks, range(100 + acks, 140), 7, False) for acks in (0, 1, 12, 20)),  # it continues
+        *((20, 20, range(first, 100), 7, False) for first in (0, 90)),  # what it may not have acknowledged before
         (20, 20, range(50), 8, False),  # another ledger
         (20, 20, range(100, 120), 7, True),  # its own SEEK
     ],
@@ -179,7 +179,7 @@ def test_one_from_before_the_capture_that_goes_on_was_not(
 
 
 def sharing(folder: Path, *, kind: str, share: int, order: tuple[int, ...], older: bool) -> Diagnosis:
-    """An unload while a consumer has acknowledged all of its messages, and another of its connection none; then it gets the other's."""
+    """An unload while one consumer has acknowledged all its messages, and another on its connection none; then it gets the other's."""
     talk = Conversation() if older else subscribed(subscribed(connected(), kind=kind), 2, kind=kind).client(flow(1000))
     owners = {entry: 1 + (entry // share) % 2 for entry in range(100, 140)}
     talk.server(*[message(owner, entry) for entry, owner in owners.items()]).wait(50 * MILLISECOND)
@@ -204,7 +204,7 @@ def test_one_that_gets_what_another_had_not_acknowledged_was_not(
 def test_acks_that_the_broker_may_not_have_got_before_it_closed_the_consumer_show_nothing(
     tmp_path: Path, first: int, is_reset: bool, gap: int
 ) -> None:
-    """The consumer acknowledges an entry each 100 ms, up to `gap` ms before the close."""
+    """The consumer acknowledges an entry every 100 ms, up to `gap` ms before the close."""
     talk = subscribed(connected(), kind="Exclusive").client(flow(1000))
     for entry in range(60):
         talk.wait(100 * MILLISECOND).server(delivery(entry)).client(ack(entry))

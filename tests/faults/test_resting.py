@@ -22,7 +22,7 @@ def attached(port: int, start: int = 0) -> Conversation:
 
 
 def publishing(every: int, length: int) -> Conversation:
-    """A producer that publishes an entry each `every` ms."""
+    """A producer that publishes an entry every `every` ms."""
     talk = attached(41000)
     for entry in range(length // every):
         wait_until(talk, (entry * every + 1) * MILLISECOND).client(send(1, entry)).server(receipt(1, entry, entry=entry))

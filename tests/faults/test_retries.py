@@ -1,4 +1,4 @@
-"""Messages that an application sends to its retry topic again and again, and those that come through."""
+"""Messages that an application repeatedly sends to its retry topic, and those that get through."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def retried(sequence: int, origin: str, count: int, *, letter: bool = False, cou
 def retrying(
     turns: list[tuple[str, int]], pause: int, *, midstream: bool = False, letter: bool = False, counted: bool = True
 ) -> Conversation:
-    """A client that retries these messages (origin, number of the retry), each so many ms after the one before."""
+    """A client that retries these messages (origin, number of the retry), each `pause` ms after the previous one."""
     talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False) if midstream else connected()
     if not midstream:
         talk.client(producer(topic=RETRY)).server(created())
@@ -69,7 +69,7 @@ def test_the_text_counts_the_other_messages(tmp_path: Path, others: int, words: 
 @pytest.mark.parametrize(
     ("turns", "pause"),
     [
-        ([("3:0:-1", count + 1) for count in range(16)], 2000),  # up to the end that clients set
+        ([("3:0:-1", count + 1) for count in range(16)], 2000),  # up to the limit that clients set
         ([("3:0:-1", count + 1) for count in range(9)], 10),
         ([(f"3:{number}:-1", 1) for number in range(200)], 20),
         ([(f"3:{number % 40}:-1", number // 40 + 1) for number in range(200)], 20),
@@ -86,7 +86,7 @@ def test_messages_that_are_retried_a_few_times(tmp_path: Path, turns: list[tuple
 
 
 def test_one_message_of_many_subscriptions_is_counted_for_each(tmp_path: Path) -> None:
-    """Each has a retry topic of its own."""
+    """Each has its own retry topic."""
     talk = connected()
     for number in range(6):
         talk.client(producer(number, f"p{number}", number, f"{TOPIC}-s{number}-RETRY")).server(created(f"p{number}", number))

@@ -1,4 +1,4 @@
-"""Clients that seek back again and again, and those that replay a topic on purpose."""
+"""Clients that seek back repeatedly, and those that replay a topic on purpose."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def replaying(
     midstream: bool = False,
     **fields: Any,
 ) -> Conversation:
-    """A client that takes entries, acknowledges some and seeks, again and again."""
+    """A client that takes entries, acknowledges some and seeks, repeatedly."""
     if midstream:
         talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False).client(PING).server(PONG)
     else:
@@ -82,7 +82,7 @@ def test_one_that_acknowledges_and_seeks_back_all_the_same_is(
 
 
 def stepping_back(times: int, entries: int, back: int, *, sparse: int = 1, kind: str = "Exclusive") -> Conversation:
-    """A client that acknowledges all entries that it gets, and seeks so many back; more come each time, or each few times."""
+    """A client that acknowledges all entries that it gets, and seeks `back` entries; more arrive each time, or every few times."""
     talk, first, count = subscribed(connected(), kind=kind).client(flow(1000)), 0, entries
     for number in range(times + 1):
         talk.server(*[delivery(first + entry) for entry in range(count)]).wait(SECOND).client(ack(*range(first, first + count)))
@@ -97,7 +97,7 @@ def stepping_back(times: int, entries: int, back: int, *, sparse: int = 1, kind:
 @pytest.mark.parametrize(("times", "kind"), [*product((12, 40), ("Exclusive", "Failover"))])
 @pytest.mark.parametrize(("entries", "back", "sparse"), [(10, 3, 1), (10, 9, 1), (2, 1, 1), (100, 60, 1), (5, 3, 2)])
 def test_one_that_steps_back_and_gets_on_is_not(tmp_path: Path, times: int, kind: str, entries: int, back: int, sparse: int) -> None:
-    """Its next turn begins, and ends, with later entries."""
+    """Its next round begins, and ends, with later entries."""
     assert STORM not in diagnose(tmp_path, stepping_back(times, entries, back, sparse=sparse, kind=kind)).codes
 
 
@@ -148,11 +148,11 @@ def test_it_is_named_whether_or_not_the_broker_closes_the_consumer(tmp_path: Pat
     ("times", "pause", "fields"),
     [
         *product((1, 3, 5), (20, 900), ({},)),  # a few times
-        *product((4, 9), (20, 900), ({"acks": 5}, {"acks": 1})),  # it gets on
+        *product((4, 9), (20, 900), ({"acks": 5}, {"acks": 1})),  # it makes progress
         *product((4, 9), (20, 900), ({"durable": False},)),  # a reader
-        *product((4, 9), (20, 900), ({"forward": True},)),  # it passes messages over
-        *product((9, 20), (100,), ({"entries": 0},)),  # nothing is there
-        *product((4, 9, 19), (20, 200), ({},)),  # its ACKs may have waited to be sent, and were dropped
+        *product((4, 9), (20, 900), ({"forward": True},)),  # it skips messages
+        *product((9, 20), (100,), ({"entries": 0},)),  # there are no messages
+        *product((4, 9, 19), (20, 200), ({},)),  # its ACKs may have been dropped while they waited to be sent
     ],
 )
 def test_one_that_replays_on_purpose_is_not(tmp_path: Path, times: int, pause: int, fields: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What SENDs say of themselves, and producers that could do with less."""
+"""Metadata of SENDs, and producers that could do with less."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.scenarios.frames import Single, batch, compress
 MISMATCH, MISSING, UNBATCHED, USELESS = "num-messages-mismatch", "uncompressed-size-missing", "batching-unused", "compression-useless"
 CODES = {MISMATCH, MISSING, UNBATCHED, USELESS}
 EMPTY = {"LZ4": 1, "ZLIB": 8, "ZSTD": 13, "SNAPPY": 1}
-"""Bytes of nothing when compressed."""
+"""Size of empty content when compressed."""
 CODECS = tuple(EMPTY)
 ENDS = ("open", "fin", "rst", "closed")
 
 
 def sending(frames: list[bytes], *, every: int = 0, midstream: bool = False, end: str = "open") -> Conversation:
-    """A producer that sends one frame `every` µs."""
+    """A producer that sends one frame every `every` µs."""
     talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False) if midstream else connected()
     if not midstream:
         talk.client(producer()).server(created())
@@ -122,7 +122,7 @@ def test_compression_that_does_not_shrink_is_reported(tmp_path: Path, codec: str
     ("codec", "saved", "reported"), [*product(CODECS, (0, 10, 28), (True,)), *product(CODECS, (60, 100, 500), (False,))]
 )
 def test_compression_that_saves_hardly_anything_is_reported(tmp_path: Path, codec: str, saved: int, reported: bool) -> None:
-    """Random payloads with heads that are alike."""
+    """Random payloads with similar heads."""
     noise = Random(saved).randbytes(2000)  # noqa: S311 - repeatable
     frames = [send(1, n, noise[2 * saved :], {"compression": codec, "uncompressed_size": len(noise) - saved}) for n in range(12)]
     assert (USELESS in found(tmp_path, sending(frames))) == reported

@@ -1,4 +1,4 @@
-"""Sequence ids that go back without deduplication, and those that only look so."""
+"""Sequence ids that go back without deduplication, and those that only seem to."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sending(*sent: Sent, midstream: bool = False, name: str = "p", pause: int = 
 
 
 def plain(*numbers: int) -> list[Sent]:
-    """A message of its own under each id."""
+    """A different message for each id."""
     return [(number, f"message {index}".encode(), {}, {}) for index, number in enumerate(numbers)]
 
 
@@ -71,7 +71,7 @@ def test_the_same_bytes_again_are_stored_twice_and_go_not_back(tmp_path: Path, f
 
 @pytest.mark.parametrize(("keys", "batch", "flushes"), [*product((2, 3), (2, 5), (2, 4))])
 def test_batches_by_key_interleave_their_ids(tmp_path: Path, keys: int, batch: int, flushes: int) -> None:
-    """Each key has every so manieth id of a flush."""
+    """Each key has every n-th id of a flush."""
     sent: list[Sent] = []
     for flush, key in product(range(flushes), range(keys)):
         first = flush * keys * batch + key

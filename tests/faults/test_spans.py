@@ -1,4 +1,4 @@
-"""What the consumers of a Shared or Key_Shared subscription got together: entries that none got, and the one that holds others up."""
+"""What the consumers of a Shared or Key_Shared subscription got together: entries that none got, and the one that delays others."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_another_got_is_not_skipped(tmp_path: Path, kind: str, first: int, 
 
 @pytest.mark.parametrize(("kind", "first", "count"), [*product(("Shared", "Key_Shared"), (5, 20), (10, 40))])
 def test_with_permits_it_would_have_had_a_share(tmp_path: Path, kind: str, first: int, count: int) -> None:
-    """Another one, not in the capture, may have come before it in rank."""
+    """Another one, outside the capture, may rank before it."""
     talk = passing_over(first, first + count, kind=kind, permits=1000)
     assert SKIPPED not in diagnose(tmp_path, talk, publishing(first + count + 10, 20 * MILLISECOND)).codes
 
@@ -107,9 +107,9 @@ def test_what_may_have_gone_elsewhere_is_not_skipped(tmp_path: Path, why: str) -
 def dropping(
     rounds: int, kept: int, dropped: int, *, consumers: int = 1, work_ms: int = 400, takes_turns: bool = False
 ) -> list[Conversation]:
-    """Slow consumers that ask for one message at a time, and get `kept` entries; then `dropped` ones are gone, again and again.
+    """Slow consumers that request one message at a time, and get `kept` entries; then `dropped` ones are gone, repeatedly.
 
-    With `takes_turns` there is one consumer more, which the capture lacks, and which gets every entry behind those of the others.
+    With `takes_turns`, another consumer, which the capture lacks, gets every entry after those of the others.
     """
     talks = [subscribed(connected(40000 + number, start=(10 + number) * MILLISECOND)).client(flow(1)) for number in range(consumers)]
     entry = at = 0
@@ -126,7 +126,7 @@ def dropping(
 
 @pytest.mark.parametrize(("kept", "dropped", "consumers"), [*product((5, 9), (4, 30), (1,)), *product((8, 12), (10, 30), (2,))])
 def test_what_is_dropped_again_and_again_is_named_once(tmp_path: Path, kept: int, dropped: int, consumers: int) -> None:
-    """As a backlog quota does that evicts what slow consumers have not got yet."""
+    """A backlog quota does this when it evicts what slow consumers have not received yet."""
     rounds = 6
     diagnosis = diagnose(tmp_path, *dropping(rounds, kept, dropped, consumers=consumers))
     row, evidence = diagnosis.only(SKIPPED)
@@ -138,7 +138,7 @@ def test_what_is_dropped_again_and_again_is_named_once(tmp_path: Path, kept: int
 @pytest.mark.parametrize(
     ("kept", "dropped", "options"),
     [
-        (2, 30, {}),  # a consumer that the capture lacks may get many at a time, in turns with this one
+        (2, 30, {}),  # a consumer that the capture lacks may alternate with this one, and get many at a time
         (5, 30, {"work_ms": 40, "takes_turns": True}),
         (8, 30, {"consumers": 2, "takes_turns": True}),
         (4, 30, {"consumers": 2}),
@@ -152,7 +152,7 @@ def test_what_another_may_take_in_turns_is_not_dropped(tmp_path: Path, kept: int
 def key_shared(
     length: int, queue: int, slow_ms: int, *, kind: str = "Key_Shared", step: int = 50, both: bool = False
 ) -> list[Conversation]:
-    """Two consumers of a topic that gets an entry each `step` ms: what is even is the fast one's, what is odd the slow one's."""
+    """Two consumers of a topic that gets an entry every `step` ms: the fast one gets even entries, the slow one odd ones."""
     talks = []
     for port, first, pace in ((40000, 0, slow_ms if both else 0), (40001, 1, slow_ms)):
         talk = subscribed(connected(port, start=20 * MILLISECOND), kind=kind).client(flow(queue))
@@ -162,7 +162,7 @@ def key_shared(
         for got in range(length * 1000 // (2 * step)):
             entry = 2 * got + first
             due = max(150 + step * entry, due + 1)
-            if got >= waits:  # a half of the queue must be taken first
+            if got >= waits:  # half of the queue must be taken first
                 taken = acked[waits - queue + half - 1]
                 events.append((taken + 1, 1, flow(half)))
                 waits += half
@@ -212,7 +212,7 @@ def test_what_is_kept_of_a_share_is_bounded(
 
 @pytest.mark.parametrize("end", ["open", "fin"])
 def test_what_a_consumer_may_have_got_whose_connection_the_capture_leaves_is_not_missed(tmp_path: Path, end: str) -> None:
-    """Rotated files of which one is missing: a connection neither ends nor goes on."""
+    """One of several rotated files is missing: a connection neither ends nor continues."""
     first = subscribed(connected(start=50 * MILLISECOND), kind="Shared").client(flow(1000))
     for entry in range(20):
         wait_until(first, 100 * MILLISECOND + entry * 10 * MILLISECOND).server(delivery(entry)).client(ack(entry))

@@ -18,9 +18,9 @@ STEP = 50 * MILLISECOND
 
 
 def stopping(worked: int, rested: int, end: str, *, permits: int = 1000, taken: int = 0) -> Conversation:
-    """A consumer that works for some seconds, and only gets messages, as far as it has permits, in others before its end.
+    """A consumer that works for some seconds, and for others before its end only gets messages, as far as it has permits.
 
-    `taken`: seconds of these in which its application goes on to take messages.
+    `taken`: seconds of these in which its application continues to take messages.
     """
     talk = subscribed(connected(start=50 * MILLISECOND), kind="Shared").client(flow(permits))
     count, last = worked * 20, (worked + rested) * 20
@@ -53,7 +53,7 @@ def test_an_application_that_shuts_down_takes_nothing_more_for_a_while(
     ("worked", "rested", "end", "permits"),
     [
         *product((4,), (6, 10), ("closed", "fin", "rst"), (1000, 20)),  # longer than it worked
-        *product((40,), (32,), ("closed",), (1000, 20)),  # longer than anything waits for it
+        *product((40,), (32,), ("closed",), (1000, 20)),  # longer than any shutdown waits
         *product((8,), (6,), ("open",), (1000, 20)),  # it is still there
     ],
 )

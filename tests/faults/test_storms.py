@@ -1,4 +1,4 @@
-"""Requests again and again, though they are answered."""
+"""Repeated requests, although they are answered."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FAMILIES = {"LOOKUP": looked_up, "PARTITIONED_METADATA": metadata, "GET_TOPICS_O
 
 
 def asking(ask: Ask, times: int, rate: int, names: int = 1, talk: Conversation | None = None) -> Conversation:
-    """So many requests, so many a second, for so many topics in turn."""
+    """Send `times` requests, `rate` per second, for `names` topics in turn."""
     talk = talk or connected()
     for number in range(times):
         start = talk.time_ns
@@ -103,7 +103,7 @@ def test_a_reader_that_asks_before_each_message(rate: int, tmp_path: Path) -> No
 
 
 def loading(count: int, rate: int, client: str = "10.0.0.2", *, named: bool = False) -> list[Conversation]:
-    """A client that opens producers of so many topics, and a reader of the broker itself that looks for policies each time."""
+    """A client that opens producers of this many topics, and a reader of the broker itself that looks for policies each time."""
     talk, reader = connected(), Conversation((client, 45000), ("10.0.0.2", 6650))
     if named:
         subscribed(reader, topic="persistent://public/default/__change_events", subscription="multiTopicsReader-1", durable=False)
@@ -134,7 +134,7 @@ def test_a_client_on_the_host_of_the_broker_that_opens_nothing_is_named(count: i
 
 @pytest.mark.parametrize(("names", "hole"), [(1, 0), (40, 0), (40, 3000)])
 def test_requests_about_topics_that_the_capture_lacks_may_be_about_many(names: int, hole: int, tmp_path: Path) -> None:
-    """A snap length, or a hole, leaves no topic to any of them."""
+    """After a cut by the snap length, or in a hole, none of them shows a topic."""
     talk = connected()
     if hole:
         talk.lose("client", hole).client(flow(1)).wait(SECOND).server(PONG).client(PING).wait(SECOND)

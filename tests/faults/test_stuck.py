@@ -1,4 +1,4 @@
-"""Stuck consumers and those that only look so, in captures of any length."""
+"""Stuck consumers and those that only seem so, in captures of any length."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_one_that_acknowledged_all_and_asks_for_no_more_is_starved_soon(
 
 
 def polling(period: int, times: int) -> Conversation:
-    """A consumer without a queue, whose application asks for one message every `period` ms, and acknowledges it at once."""
+    """A consumer without a queue, whose application requests one message every `period` ms, and acknowledges it at once."""
     talk = subscribed(connected(start=50 * MILLISECOND))
     for number in range(times):
         wait_until(talk, (200 + number * period) * MILLISECOND)
@@ -95,9 +95,9 @@ def test_one_that_asks_for_each_message_after_a_while_works_at_its_pace(tmp_path
     ("length", "acks", "pause", "published"),
     [
         *product((1900, 2000), (20,), (20,), (80,)),  # a pause
-        *product((2300,), (16, 19), (20,), (100,)),  # something is in its work
-        *product((2400,), (20,), (60,), (100,)),  # it worked as long
-        *product((2700,), (20,), (20,), (25, 38)),  # hardly anything is left
+        *product((2300,), (16, 19), (20,), (100,)),  # messages are being processed
+        *product((2400,), (20,), (60,), (100,)),  # it took as long before
+        *product((2700,), (20,), (20,), (25, 38)),  # hardly anything is left to deliver
     ],
 )
 def test_one_that_acknowledged_all_may_pause(tmp_path: Path, length: int, acks: int, pause: int, published: int) -> None:
@@ -127,7 +127,7 @@ def test_a_consumer_at_work_is_not_starved(
 
 @pytest.mark.parametrize(("kind", "group", "queue"), [*product(("Shared", "Exclusive"), (100, 1500, 2000), (4, 10, 100))])
 def test_a_consumer_that_groups_its_acks_is_healthy_wherever_the_capture_ends(tmp_path: Path, kind: str, group: int, queue: int) -> None:
-    """It acknowledges by time, and grants what it took by halves of its queue."""
+    """It acknowledges on a timer, and grants what it took in halves of its queue."""
     talk = subscribed(connected(start=50 * MILLISECOND), kind=kind).client(flow(queue))
     got = 0
     for _ in range(3):
@@ -167,7 +167,7 @@ def test_one_that_acknowledged_steadily_before_it_stopped_is_named_soon(
 
 
 def in_groups(turns: int, turn: int, group: int, rest: int, more: int, kind: str = "Exclusive") -> Conversation:
-    """A consumer that acknowledges each group of messages, and gets so many `more` in the rest."""
+    """A consumer that acknowledges each group of messages, and gets `more` messages in the pause."""
     talk = subscribed(connected(), kind=kind).client(flow(1000))
     entry = 0
     for _ in range(turns):
@@ -273,7 +273,7 @@ def test_one_that_subscribed_before_the_capture_and_acknowledges_or_has_few_is_n
 def test_one_from_before_the_capture_that_asks_for_the_last_message_may_read(
     tmp_path: Path, got: int, asks: int, length: float, end: str
 ) -> None:
-    """Readers of some clients acknowledge nothing; that of a consumer whose SUBSCRIBE is known is another matter."""
+    """Readers of some clients acknowledge nothing; a reader whose SUBSCRIBE is known is a different case."""
     talk = Conversation().server(PONG, *[delivery(entry) for entry in range(got)])
     for number in range(asks):
         talk.wait(SECOND // 2).client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=50 + number))
@@ -304,7 +304,7 @@ def test_one_that_subscribed_before_the_capture_and_acknowledges_nothing_for_a_w
 def test_a_consumer_without_permits_is_starved_beside_a_producer_from_before_the_capture(
     tmp_path: Path, permits: int, length: int, kind: str, end: str
 ) -> None:
-    """No command names the topic of its connection: the ledger does."""
+    """No command names the topic of its connection: the ledger identifies it."""
     publisher = Conversation(("10.0.0.1", 41000))
     for number in range(60):
         wait_until(publisher, 100 * MILLISECOND + number * length * SECOND // 60)

@@ -1,4 +1,4 @@
-"""Tokens that expire, and such that are renewed in time."""
+"""Tokens that expire, and those that are renewed in time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOUR = 3_600
 
 
 def token(expires: int | None, **claims: Any) -> bytes:
-    """A token that expires so many seconds after the start of the capture."""
+    """A token that expires this many seconds after the start of the capture."""
     claims |= {} if expires is None else {"exp": START_NS // SECOND + expires}
     return b"eyJhbGciOiJIUzI1NiJ9." + urlsafe_b64encode(dumps(claims).encode()).rstrip(b"=") + b".c2lnbmF0dXJl"
 
@@ -78,7 +78,7 @@ def test_a_challenge_that_the_client_does_not_answer(end: str, *, refresh: bool,
 
 
 def late(talk: Conversation, *numbers: int, by: int) -> Conversation:
-    """Put packets so many places later in the file, with their times."""
+    """Move packets this many places later in the file, together with their times."""
     for number in numbers:
         talk.packets.insert(number + by, talk.packets.pop(number))
     return talk
@@ -170,7 +170,7 @@ def test_real_tokens() -> None:
 
 @pytest.mark.parametrize(("size", "refresh", "end"), [*product((0, 90), (True, False), ("fin", "rst"))])
 def test_a_token_that_may_have_been_renewed_by_bytes_that_the_capture_lacks(size: int, refresh: bool, end: str, tmp_path: Path) -> None:
-    """The direction of the client ends within the capture; what the broker acknowledges goes on."""
+    """The client's direction ends within the capture; the broker's acknowledgments continue."""
     talk = open_to(30, refresh=refresh).wait(20 * SECOND)
     if size:
         talk.lose("client", size)
@@ -182,7 +182,7 @@ def test_a_token_that_may_have_been_renewed_by_bytes_that_the_capture_lacks(size
 
 @pytest.mark.parametrize(("lost", "times"), [*product((0, 1), (1, 3))])
 def test_a_lost_answer_to_one_challenge_is_not_missed_at_another(lost: int, times: int, tmp_path: Path) -> None:
-    """Answers have no number: the next one is taken for the lost one."""
+    """Answers have no number: the next one passes for the lost one."""
     talk = open_to(5 * HOUR)
     for number in range(times + 1):
         talk.wait(20 * SECOND).server(CHALLENGE)

@@ -1,4 +1,4 @@
-"""Workers of a Shared subscription of which one is slow, and holds what the others could have."""
+"""Workers of a Shared subscription, one of them slow, and holding messages that the others could process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def worker(
     group: int = 1,
     end: str = "open",
 ) -> Conversation:
-    """One of several workers, which get an entry in turn while they have permits; `takes`: milliseconds for each but the first ones."""
+    """One of several workers that get entries in turn while they have permits; `takes`: ms for each entry after the first ones."""
     talk = subscribed(connected(40000 + place, start=(start or 10) * MILLISECOND), kind=kind).client(flow(queue))
     permits, free = queue, 0
     held: list[int] = []
@@ -113,7 +113,7 @@ def test_workers_that_hold_no_more_than_they_should(story: str, length: int, tmp
 
 
 def after_idling(place: int, idle: int, number: int, *, every: float, takes: float, until: int) -> Conversation:
-    """One of two workers that idle for some time and then get so many entries, with times in milliseconds; nothing is seen of its end."""
+    """One of two workers that idle for some time and then get this many entries, with times in milliseconds; its end is not captured."""
     talk = subscribed(connected(40000 + place, start=10 * MILLISECOND), kind="Shared").client(flow(1000))
     events, free = [], 0.0
     for entry in range(number):
@@ -132,7 +132,7 @@ def after_idling(place: int, idle: int, number: int, *, every: float, takes: flo
 @pytest.mark.parametrize("idle", [100, 60_000, 600_000])
 @pytest.mark.parametrize(("takes", "behind"), [(10, False), (500, True)])
 def test_the_pace_of_a_worker_is_that_while_it_has_work(idle: int, takes: int, behind: bool, tmp_path: Path) -> None:
-    """One that works off a burst is done soon, however long there was nothing to do before."""
+    """A worker that works off a burst is soon done, however long it was idle before."""
     slow = after_idling(0, idle, 400, every=0.25, takes=takes, until=3600)
     fast = after_idling(1, idle, 400, every=0.25, takes=2, until=3600)
     publisher = connected(50000, start=(idle - 50) * MILLISECOND).client(producer()).server(created())

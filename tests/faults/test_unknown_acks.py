@@ -69,7 +69,7 @@ def test_acks_of_what_a_former_connection_got_are_right(tmp_path: Path, end: str
 @pytest.mark.parametrize("late", [1, 900])
 @pytest.mark.parametrize("entry", [8, 30])
 def test_acks_of_what_comes_again_behind_a_reconnect_are_right(tmp_path: Path, entry: int, late: int) -> None:
-    """The connection before is not in the capture."""
+    """The previous connection is not in the capture."""
     talk = consuming(3, 2).client(ack(entry), ack(4)).wait(late * MILLISECOND)
     talk.server(*[delivery(number) for number in range(5, 35)])
     assert diagnose(tmp_path, talk).of(UNKNOWN) == []
@@ -100,7 +100,7 @@ def test_acks_that_cannot_be_judged_or_are_right_are_not_named(tmp_path: Path, h
 
 
 def idle(pause: int, *acks: bytes, kind: str = "Shared", flows: bool = True, midstream: bool = False, **fields: Any) -> Conversation:
-    """A consumer that gets nothing, and acknowledges after so many ms."""
+    """A consumer that gets nothing, and acknowledges after this many ms."""
     talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650), acknowledge=False) if midstream else connected(start=2 * SECOND)
     talk = talk if midstream else subscribed(talk, kind=kind, **fields)
     return talk.client(flow(1000) if flows else flow(1, 9)).wait(pause * MILLISECOND).client(*acks).wait(SECOND)
@@ -128,7 +128,7 @@ def test_an_ack_of_what_is_published_meanwhile_and_sent_to_nobody_is_named(tmp_p
 @pytest.mark.parametrize(
     ("why", "kind", "pause"),
     [
-        *product(("at once",), ("Shared", "Exclusive", "Failover", "Key_Shared"), (0, 100, 300)),  # of its former connection
+        *product(("at once",), ("Shared", "Exclusive", "Failover", "Key_Shared"), (0, 100, 300)),  # from its previous connection
         *product(("no permits", "midstream", "reader"), ("Shared", "Exclusive"), (100, 3000)),
         *product(("standby",), ("Failover", "Key_Shared"), (500, 3000)),
     ],
@@ -201,7 +201,7 @@ def test_an_ack_of_the_next_ledger_is_right_once_it_is_there(tmp_path: Path, eve
 
 
 def two_workers(kind: str, count: int, story: str, end: str) -> list[Conversation]:
-    """Two consumers that share a topic entry by entry; the second acknowledges five of the first at 2 s."""
+    """Two consumers that share a topic entry by entry; at 2 s, the second acknowledges five entries of the first."""
     first, second = (subscribed(connected(40000 + number), kind=kind).client(flow(1000)) for number in range(2))
     for entry in range(count):
         time = (100 + 20 * entry) * MILLISECOND
@@ -250,7 +250,7 @@ def test_too_many_that_came_again_leave_it_undecided(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize(("late", "got", "lost", "before"), [*product((3, 40), (1, 8), (0, 1), (0, 3))])
 def test_what_is_captured_behind_the_close_was_delivered(tmp_path: Path, late: int, got: int, lost: int, before: int) -> None:
-    """A tap holds back the broker's direction: what a consumer acknowledges comes after it was closed."""
+    """A tap delays the broker's direction: what a consumer acknowledges is captured after it was closed."""
     talk = subscribed(connected(), kind="Shared").client(flow(1000)).wait(10 * MILLISECOND)
     for entry in range(before):
         talk.server(delivery(entry)).client(ack(entry))

@@ -17,7 +17,7 @@ ENDS = ("open", "fin", "rst", "closed")
 
 
 def queued(wait: int, *, name: str = "w", topic: str = TOPIC) -> Conversation:
-    """A producer whose broker asks it to wait; `wait` ms pass."""
+    """A producer whose broker tells it to wait; `wait` ms pass."""
     talk = connected(40001, start=100 * MILLISECOND).client(producer(1, name, 5, topic, producer_access_mode="WaitForExclusive"))
     return talk.server(created(name, 5, producer_ready=False)).wait(wait * MILLISECOND)
 
