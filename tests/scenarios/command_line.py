@@ -1,4 +1,4 @@
-"""Runs of the command line, in this process and in one of its own."""
+"""Runs of the command line, in this process or in a separate one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMAND = [sys.executable, "-m", "pulsarscope"]
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """The exit code of the command line, run in this process."""
     monkeypatch.setattr(sys, "argv", ["pulsarscope", *arguments])
-    monkeypatch.setattr(gc, "collect", lambda: 0)  # it would look at all objects of all tests
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # it would traverse all objects of all tests
     with pytest.raises(SystemExit) as ended:
         cli.main()
     code = ended.value.code
@@ -32,7 +32,7 @@ def execute(*arguments: str, **values: Any) -> subprocess.CompletedProcess[bytes
 
 
 def execute_here(*arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """As `execute`, in this process."""
+    """The same as `execute`, in this process."""
     threshold = gc.get_threshold()
     with pytest.MonkeyPatch.context() as patch, io.BytesIO() as out, io.BytesIO() as err:
         patch.setattr(warnings, "showwarning", warnings.showwarning)  # the command line sets it

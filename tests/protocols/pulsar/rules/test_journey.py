@@ -1,4 +1,4 @@
-"""Journeys of entries across connections, and where they were corrupted."""
+"""Journeys of entries across connections, and the places where they were corrupted."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_a_message_has_a_row_for_each_subscription_with_the_times_of_its_steps()
 
 
 def replicated(dialogue: RuleDialogue, origin: str = "7:0", *, ledger: int = 7, entry: int = 0) -> RuleDialogue:
-    """A replicator brings a message to the broker of another cluster, which delivers it."""
+    """A replicator copies a message to the broker of another cluster, which delivers it."""
     properties = [{"key": "__MSG_PROP_REPL_SOURCE_POSITION", "value": origin}] if origin else []
     metadata: dict[str, Any] = {"producer_name": "billing", "replicated_from": "east", "properties": properties}
     dialogue.client(producer(name="pulsar.repl.east-->west", topic=TOPIC), send(metadata=metadata), on="0:70")
@@ -144,7 +144,7 @@ def test_every_stored_message_of_a_recording_has_its_rows(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in RECORDED if "chunk" not in name])
 def test_the_table_of_statistics_measures_the_same(name: str) -> None:
-    """It counts entries, not messages, and each chunk."""
+    """It counts entries instead of messages, and every chunk."""
     capture = ps.open(CAPTURES / name)
     fold = Journeys()
     fold.feed(capture.frames(), {})
@@ -157,7 +157,7 @@ def test_the_table_of_statistics_measures_the_same(name: str) -> None:
                 slowest[key] = max(time, slowest.get(key, 0))
     assert slowest
     for (topic, subscription, step), time in slowest.items():
-        if step != "ack":  # of which it measures the first delivery only
+        if step != "ack":  # it measures only the first delivery of these
             assert measured[topic, subscription][f"{step}_max_ns"] == time
 
 

@@ -1,4 +1,4 @@
-"""Twenty questions that operators ask: what answers each, and a neighbouring case that must not be taken for it."""
+"""Twenty questions that operators ask: the findings that answer each, and similar cases that must not have them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.scenarios.rules import (
 )
 
 Source = str | Callable[[], Sequence[Conversation]]
-"""The name of a capture, or the connections from which one is made."""
+"""The name of a capture, or a maker of the connections in one."""
 
 
 class Sign(NamedTuple):
@@ -46,21 +46,21 @@ class Sign(NamedTuple):
     commands: tuple[str | None, ...]
     """Commands of the frames that its evidence names, in order."""
     evidence: dict[str, Any]
-    """Other evidence that it must have at least."""
+    """Other evidence that it must have; there may be more."""
 
 
 class Question(NamedTuple):
-    """Question with its signs and its near misses."""
+    """A question with its signs and its near-misses."""
 
     number: int
     words: str
     signs: tuple[Sign, ...]
     near: tuple[Source, ...]
-    """Cases that look alike and must have none of those codes."""
+    """Cases that look similar and must have none of these codes."""
 
 
 def about(nanoseconds: float) -> Any:
-    """Approximate duration, to which the steps between packets add."""
+    """A duration, approximate because steps between packets add to it."""
     return pytest.approx(nanoseconds, abs=10 * cases.MILLISECOND)
 
 

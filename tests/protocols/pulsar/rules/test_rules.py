@@ -1,4 +1,4 @@
-"""All rules together: hostile dialogues, and what their findings must have."""
+"""All rules together: hostile dialogues, and requirements of all findings."""
 
 from __future__ import annotations
 

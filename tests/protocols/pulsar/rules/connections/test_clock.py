@@ -1,4 +1,4 @@
-"""Clocks that differ from the capture's."""
+"""Clocks that differ from that of the capture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS
 from tests.scenarios.dialogue import RuleDialogue
 
 NOW = START_NS // MILLISECOND
-"""When the capture begins, in milliseconds."""
+"""Start of the capture in milliseconds."""
 
 
 def skews(talk: RuleDialogue) -> list[Any]:
@@ -25,7 +25,7 @@ def skews(talk: RuleDialogue) -> list[Any]:
 
 
 def published(*offsets_ms: int) -> RuleDialogue:
-    """SENDs in packets 1, 3, …, one millisecond after each other, and their receipts; publish times so far from the first one's."""
+    """SENDs in packets 1, 3, …, one millisecond apart, and their receipts; the publish times have these offsets to the first one."""
     talk = RuleDialogue()
     for number, offset in enumerate(offsets_ms):
         times = {"publish_time": NOW + offset}
@@ -50,7 +50,7 @@ def test_a_producer_whose_clock_is_behind_or_that_held_its_messages() -> None:
 
 def test_a_host_is_named_once_for_all_its_connections(tmp_path: Path) -> None:
     packets = []
-    for port, offset_ms in ((41000, 3_000), (42000, 4_000), (43000, -9_000)):  # the last one held its message
+    for port, offset_ms in ((41000, 3_000), (42000, 4_000), (43000, -9_000)):  # the last one delayed its message
         made = connected(port).client(producer(1, "p", 2)).server(created("p", 2))
         made.client(send(sequence_id=0, metadata={"publish_time": NOW + offset_ms})).server(receipt(1, 0, entry=0)).close()
         packets += made.packets
@@ -79,7 +79,7 @@ def test_a_replicator_keeps_the_times_of_another_cluster() -> None:
 
 
 def delivered(offset_ms: int, *, wait_ns: int = 0) -> RuleDialogue:
-    """Entry 7:0, sent in packet 1, and delivered on another connection in packet 3; stamped by a broker with such a clock."""
+    """Entry 7:0, sent in packet 1, and delivered on another connection in packet 3; stamped by a broker with this clock offset."""
     stamp = {"broker_timestamp": NOW + 1 + offset_ms, "index": 0}
     return published(0).wait(wait_ns).server(message(broker_entry=stamp), on="0:50")
 

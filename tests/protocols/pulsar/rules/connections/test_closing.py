@@ -49,7 +49,7 @@ def test_a_producer_that_waits_for_its_turn_is_answered(tmp_path: Path) -> None:
 
 
 def departed() -> Conversation:
-    """A SEND that meets the broker's CLOSE_PRODUCER gets no answer; its producer begins anew."""
+    """A SEND that crosses the broker's CLOSE_PRODUCER gets no answer; its producer starts over."""
     talk = connected().client(producer()).server(created()).client(send(1, 0), send(1, 1))
     talk.server(close_producer(1))
     return talk.client(producer(request=2, epoch=1)).server(created(request=2))

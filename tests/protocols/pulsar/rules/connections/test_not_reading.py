@@ -16,7 +16,7 @@ CLIENT, SERVER = "10.0.0.1:40000", "10.0.0.99:6650"
 
 
 class Window(NamedTuple):
-    """A window that was closed some times, for so many nanoseconds in all."""
+    """A window that was closed `times` times, for `closed` ns in all."""
 
     name: str
     of: str

@@ -1,4 +1,4 @@
-"""Clients whose attempts to connect fail again and again."""
+"""Clients whose attempts to connect fail repeatedly."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_token_that_is_refreshed_in_time_is_healthy() -> None:
         ("reset by the client", lambda talk: talk.client(lookup()).reset("client")),
         ("reset by the broker", lambda talk: looked_up(talk).reset("server")),
         ("closed by the broker", lambda talk: talk.close("server")),
-        # A Java client that gets what it cannot decompress drops its connection, subscribes again, and gets it again.
+        # A Java client that receives data that it cannot decompress drops its connection, subscribes again, and receives them again.
         ("reset by the client", lambda talk: talk.client(subscribe()).server(success(2), message()).reset("client")),
     ],
 )
@@ -84,7 +84,7 @@ def test_no_loop(talk: list[Conversation], tmp_path: Path) -> None:
 def test_connections_that_worked_meanwhile_are_counted_too(between: int, tmp_path: Path) -> None:
     talks = several(6, refused, every=2 * SECOND)
     talks += [worked(connected(41000 + number, start=(2 * number + 1) * SECOND)) for number in range(between)]
-    talks += [worked(connected(42000, start=20 * SECOND))] if between < 5 else []  # behind the last failure
+    talks += [worked(connected(42000, start=20 * SECOND))] if between < 5 else []  # after the last failure
     text = only(findings_of(tmp_path, *talks), "reconnect-loop")[0]
     failed = "6 times" if between else "each time"
     assert f" {6 + between} times in 10.0 s and failed {failed}: ServiceNotReady (6)" in text

@@ -1,4 +1,4 @@
-"""Batches acknowledged in part, and messages delivered again after their ACK."""
+"""Partially acknowledged batches, and messages delivered again after their ACK."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.scenarios.rules.batch_index import batches
 
 
 def test_the_capture_of_batch_index_acks_shows_what_is_left() -> None:
-    """The program acknowledged two of three messages; the broker brought the others, by their ack_set, to the next consumer."""
+    """The program acknowledged two of three messages; according to their ack_set, the broker delivered the others to the next consumer."""
     diagnosis = Diagnosis(CAPTURES / "acks-batchindex.pcap")
     row, evidence = diagnosis.only("batch-partly-acked")
     assert (row.severity, evidence["consumer_name"], evidence["batches"], evidence["messages"]) == ("note", "cons-idx", 5, 13)
@@ -37,7 +37,7 @@ def test_the_capture_of_batch_index_acks_shows_what_is_left() -> None:
 
 
 def test_acks_add_up_over_an_entry(tmp_path: Path) -> None:
-    """A set bit is not acknowledged; a later ack_set may repeat bits that are cleared."""
+    """A set bit means not acknowledged; a later ack_set may repeat cleared bits."""
     talk = batches().client(ack(0, ack_set=[0b11111100])).client(ack(0, ack_set=[0b01111111])).client(ack(1, ack_set=[1]), ack(1))
     diagnosis = diagnose(tmp_path, talk.client(close_consumer()).close())
     row, evidence = diagnosis.only("batch-partly-acked")
@@ -54,7 +54,7 @@ def test_a_cumulative_ack_completes_what_is_before_it(tmp_path: Path) -> None:
 
 def test_whole_acks_leave_nothing(tmp_path: Path) -> None:
     codes = diagnose(tmp_path, batches().client(ack(0, 1)).client(close_consumer()).close()).codes
-    assert codes == ["connection-closed-by-client"]  # whose last request has no answer
+    assert codes == ["connection-closed-by-client"]  # its last request has no answer
 
 
 def test_indexes_that_come_again_although_acknowledged_are_named(tmp_path: Path) -> None:

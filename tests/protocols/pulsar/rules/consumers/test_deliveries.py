@@ -1,4 +1,4 @@
-"""Deliveries in columns bring about what their rows do, one by one: by either reader."""
+"""Deliveries in columns have the effect of their rows, taken one by one, with either reader."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.dialogue import Dialogue
 
 NEVER = 1 << 30
-"""Frames from which on none come in columns."""
+"""Number of frames that never come in columns."""
 
 BLOCK_BYTES = 512
-"""Size of a block: behind the first one the protocol is known, and frames are read in columns."""
+"""Size of a block: after the first one the protocol is known, and frames are read in columns."""
 
 KINDS = ("Exclusive", "Shared", "Failover", "Key_Shared")
 
@@ -58,7 +58,7 @@ STAMP = {"broker_timestamp": 1_700_000_000_000, "index": 1}
 
 
 def talk(seed: int) -> Conversation:
-    """Anything that consumers of one connection may get and say, some of it odd."""
+    """Anything that consumers of one connection may receive and send, some of it odd."""
     random = Random(seed)  # noqa: S311 - repeatable
     conversation = connected()
     known = random.randint(0, 3)
@@ -107,7 +107,7 @@ def talk(seed: int) -> Conversation:
 
 @pytest.fixture(autouse=True, scope="module")
 def soon_too_many() -> Iterator[None]:
-    """What rules keep is soon more than they may."""
+    """Lower the limits of what rules keep, so that they are soon exceeded."""
     with (
         patch.object(unacked, "ENTRIES_MAX", 40),
         patch.object(held, "EMIT_STEP", 7),
@@ -127,7 +127,7 @@ _DISSECTORS = {choice: dissectors_of(choice) for choice in ("off", *(("require",
 
 
 def brought(path: Path, choice: str, least: int) -> list[str]:
-    """Rows and findings of a capture, where at least so many frames come to rules in columns."""
+    """Rows and findings of a capture, if rules get columns from `least` frames on."""
     kinds = frozenset({"frame", "exchange", "connection", "finding"})
     options = msgspec.structs.replace(corpus_options(), records=kinds, rules=True, raw=False, columns=True, payloads=False)
     options = msgspec.structs.replace(options, dissectors=_DISSECTORS[choice])
@@ -148,7 +148,7 @@ def test_deliveries_bring_about_what_their_rows_do(seed: int) -> None:
 
 
 def skipping(consumers: int, gaps: int) -> Conversation:
-    """Connections of a producer, and of consumers of subscriptions of their own, each of which misses two entries after each one."""
+    """Connections of a producer, and of consumers with their own subscriptions, each of which misses two entries after each one."""
     publisher = connected(40001)
     publisher.client(producer(1, "p", 2)).server(created("p", 2))
     for entry in range(3 * gaps):
@@ -191,7 +191,7 @@ def test_a_rule_that_fails_in_columns_names_the_frame(tmp_path: Path, choice: st
 
 
 def rows(*frames: bytes) -> list[FrameRow]:
-    """Rows of frames of a broker to the consumer 1."""
+    """Rows of a broker's frames to consumer 1."""
     dialogue = Dialogue()
     dialogue.server(*frames)
     return dialogue.frames

@@ -43,7 +43,7 @@ def test_a_starving_consumer_is_seen_while_the_connection_lives(tmp_path: Path) 
 
 
 def test_a_consumer_whose_queue_is_full_works_at_its_own_pace(tmp_path: Path) -> None:
-    """The application takes two minutes for half of its queue, during which it has no permits."""
+    """The application takes two minutes for half of its queue, and has no permits during that time."""
     talk = subscribed(connected()).client(flow(20)).server(*[delivery(entry) for entry in range(20)])
     for entry in range(10):
         talk.wait(12 * SECOND).client(ack(entry), PING)

@@ -1,4 +1,4 @@
-"""Redelivery storms, requests for everything, and dead letters."""
+"""Redelivery storms, requests to redeliver everything, and dead letters."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_failover_that_brings_many_once_is_none(tmp_path: Path) -> None:
 
 
 def worked_on(messages: int, *, fail: int, pause: int = 12) -> Conversation:
-    """A consumer to which `fail` of its messages come again once at its client's request, before it acknowledges them."""
+    """A consumer that gets `fail` of its messages again once, at its client's request, before it acknowledges them."""
     talk = subscribed(connected(), kind="Shared").client(flow(1000)).server(*[delivery(entry) for entry in range(messages)])
     for entry in range(messages):
         talk.wait(pause * SECOND)

@@ -37,7 +37,7 @@ def test_the_stuck_consumer_acknowledged_none() -> None:
     ("is_encrypted", "acks", "end"), [(True, 0, "open"), (True, 0, "fin"), (True, 4, "open"), (False, 0, "open"), (False, 0, "fin")]
 )
 def test_one_that_lacks_the_private_key_acknowledges_none(tmp_path: Path, is_encrypted: bool, acks: int, end: str) -> None:
-    """Clients keep what they cannot decrypt from the application, by default; one that can acknowledges some."""
+    """By default, clients do not pass on what they cannot decrypt; a client that can decrypt acknowledges some messages."""
     metadata: dict[str, Any] = (
         {"encryption_keys": [{"key": "app", "value": b"k" * 64}], "encryption_param": b"p" * 12} if is_encrypted else {}
     )
@@ -136,7 +136,7 @@ def test_no_limit_holds_for_a_subscription_with_one_consumer_at_a_time(tmp_path:
 
 
 def test_a_backlog_that_is_worked_off_leaves_no_empty_places_behind() -> None:
-    """Python looks through them for the oldest entry, at each ACK."""
+    """Python would search them for the oldest entry at each ACK."""
     context = SilentContext()
     context.thresholds = Thresholds(unacked.THRESHOLDS + unload.THRESHOLDS)
     rule = unacked.UnackedRule(context)

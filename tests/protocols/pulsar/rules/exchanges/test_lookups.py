@@ -1,4 +1,4 @@
-"""Lookups in circles, and too many lookups at once."""
+"""Lookups in circles, and too many concurrent lookups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_one_redirect_is_none(tmp_path: Path) -> None:
 
 
 def decided(*, redirect: bool, lookup_again: bool, response: str, more: int = 0) -> tuple[Conversation, Conversation]:
-    """A lookup that goes to the leader and from there back, and `more` circles before: flags, and how it ends."""
+    """A lookup that goes to the leader and back, after `more` earlier circles, with these flags and this end."""
     item, two = brokers()
     at = 1
     for circle in range(more + 1):

@@ -1,4 +1,4 @@
-"""Refused producers and consumers, and the holders of their places."""
+"""Refused producers and consumers, and those that hold their places."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.scenarios.rules.producers import free_again
 
 
 def fencing(number: int, *, name: str = "", chosen: str = "", start: int = 0) -> Conversation:
-    """A producer that takes the topic for itself, with a name of its own or of the broker's choice."""
+    """A producer that takes the topic over, with its own name or one chosen by the broker."""
     named = {"producer_name": name} if name else {}
     talk = connected(40000 + number, start=start)
     talk.client(command_frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=1, producer_access_mode="ExclusiveWithFencing", **named))
@@ -128,7 +128,7 @@ def test_a_holder_that_answers_no_ping_is_called_so(tmp_path: Path) -> None:
 
 
 def waiting(port: int, name: str = "w", start: int = 0) -> Conversation:
-    """A producer that has to wait for its turn."""
+    """A producer that must wait for its turn."""
     talk = connected(port, start=start).client(producer(name=name, producer_access_mode="WaitForExclusive"))
     return talk.server(created(name, producer_ready=False))
 

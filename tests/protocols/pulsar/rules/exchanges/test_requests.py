@@ -1,4 +1,4 @@
-"""Requests refused, unanswered or answered late, responses without a request, and healthy exchanges."""
+"""Requests that are refused, unanswered or answered late, responses without a request, and healthy exchanges."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_a_broker_that_is_slow_to_greet_is_reported(tmp_path: Path, waited: int,
 
 
 def opening(count: int, seconds: float, *, answered: bool) -> Conversation:
-    """A client that opens so many consumers at once; the broker answers all after some seconds."""
+    """A client that opens `count` consumers together; the broker answers all of them after some seconds."""
     talk = connected()
     for number in range(count):
         talk.client(subscribe(number, request=100 + number, topic=f"{TOPIC}-partition-{number}"))
@@ -240,14 +240,14 @@ def test_answers_to_nothing_are_reported_once_with_their_count(tmp_path: Path) -
 
 
 class Kind(NamedTuple):
-    """What rules take a request for."""
+    """The treatment of a request by rules."""
 
     effort: str | None = None
-    """"memory" when the broker answers from it, "stored" when it writes an entry first; None: it may open a topic, or ask others."""
+    """"memory" if the broker answers from memory, "stored" if it first writes an entry; None: it may open a topic, or ask others."""
     of_lookup: bool = False
-    """It belongs to the lookup service of the client; a proxy answers it."""
+    """True if it belongs to the client's lookup service; a proxy answers it."""
     storm: bool = False
-    """Its repetitions may be a storm, or it is the purpose of those."""
+    """True if repetitions may be a storm, rather than the purpose of the request."""
 
 
 KINDS = {
@@ -278,7 +278,7 @@ KINDS = {
 }
 
 
-def test_each_request_has_a_kind() -> None:  # a new one asks for a decision
+def test_each_request_has_a_kind() -> None:  # a new request requires a decision
     assert KINDS.keys() == ANSWERED_BY.keys()
 
 
@@ -289,7 +289,7 @@ def test_rules_take_each_request_by_its_kind() -> None:
 
 @pytest.mark.parametrize(("rest", "end", "lost"), [*product((100, 1000, 3000), ("open", "fin", "rst"), ("", "client", "server"))])
 def test_a_refusal_of_a_moving_topic_counts_if_its_client_is_seen_to_fail(tmp_path: Path, rest: int, end: str, lost: str) -> None:
-    """It asks again soon: the capture may end before, or lack that."""
+    """It soon asks again: the capture may end before that, or lack it."""
     talk = connected().client(producer()).server(created(), close_producer()).wait(MILLISECOND)
     message = "Namespace bundle public/default/0xc0000000_0xffffffff is being unloaded"
     talk.client(lookup(3)).server(lookup_response("Failed", "", 3, error="MetadataError", message=message)).wait(rest * MILLISECOND)

@@ -1,4 +1,4 @@
-"""Refused schemas, and their differences from the topic's."""
+"""Refused schemas, and their differences from that of the topic."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_defaults_matter() -> None:
 
 
 def test_text_that_is_no_text_is_spelled_out() -> None:
-    """JSON can spell a lone surrogate, which no output could encode."""
+    """JSON can express a lone surrogate, which no output could encode."""
     schema = {"name": "s", "type": "Json", "schema_data": b'{"name": "\\ud800x", "fields": [{"name": "\\udfff", "type": "\\ud800"}]}'}
     rows = description_of(schema)
     assert json.dumps(rows, ensure_ascii=False).encode()

@@ -151,7 +151,7 @@ def test_two_unloads_are_two(tmp_path: Path) -> None:
 
 
 def unloaded(times: int, seconds: float) -> Conversation:
-    """A topic that is unloaded so often, each time so many seconds after the time before; its clients come back at once."""
+    """A topic that is unloaded `times` times, `seconds` apart; its clients return at once."""
     talk = served()
     for number in range(times):
         wait_until(talk, int((1 + number * seconds) * SECOND)).server(close_producer(), close_consumer(request=BY_BROKER))
@@ -164,7 +164,7 @@ def unloaded(times: int, seconds: float) -> Conversation:
     [(4, 2, True), (9, 2.5, True), (4, 19, True), (12, 15, True), (3, 2, False), (4, 21, False), (9, 45, False)],
 )
 def test_a_topic_that_is_unloaded_again_and_again_is_a_warning(tmp_path: Path, times: int, seconds: float, is_loop: bool) -> None:
-    """Three brokers that restart one after the other move a topic three times; a load balancer does it once in half an hour."""
+    """A rolling restart of three brokers moves a topic three times; a load balancer does so once in half an hour."""
     rows = findings_of(tmp_path, unloaded(times, seconds))
     assert len(with_code(rows, "topic-unloaded")) == times
     assert problem_codes(rows) == (["unload-loop"] if is_loop else [])

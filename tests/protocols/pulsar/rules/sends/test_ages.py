@@ -1,4 +1,4 @@
-"""Producers whose messages get older and older until they are sent."""
+"""Producers whose messages are older and older when they are sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BEHIND = "producer-behind"
 
 
 def publishing(ages: list[float], pace: int, *, answer: int = 5, **metadata: object) -> Conversation:
-    """A producer that sends a message each `pace` ms; each has an age in seconds."""
+    """A producer that sends a message every `pace` ms; each has an age in seconds."""
     talk = connected().client(producer()).server(created())
     for number, age in enumerate(ages):
         now = 100 * MILLISECOND + number * pace * MILLISECOND
@@ -29,7 +29,7 @@ def publishing(ages: list[float], pace: int, *, answer: int = 5, **metadata: obj
 
 @pytest.mark.parametrize(("count", "grows", "offset"), [*product((60, 200, 1_000), (0.04, 0.08), (0, -3600, 7200))])
 def test_messages_that_get_older_are_reported(tmp_path: Path, count: int, grows: float, offset: int) -> None:
-    """Whatever the client's clock says."""
+    """The offset of the client's clock does not matter."""
     diagnosis = diagnose(tmp_path, publishing([offset + number * grows for number in range(count)], 100))
     row, evidence = diagnosis.only(BEHIND)
     assert (row.severity, evidence["sends"]) == ("warning", count)

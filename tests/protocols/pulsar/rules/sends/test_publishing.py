@@ -54,7 +54,7 @@ def test_one_send_that_waits_a_third_of_its_time_out_is_enough() -> None:
 
 
 def held_back(fast: int, slow: int, held: int, spread: float, window: int = 1) -> RuleDialogue:
-    """A producer whose SENDs take a few milliseconds, and then `held` of them, more or less by a share."""
+    """A producer whose SENDs first take a few milliseconds, and then `held` ms, which vary by the share `spread`."""
     talk = RuleDialogue().client(PRODUCER).server(READY)
     for number in range(0, fast + slow, window):
         latency = 4 if number < fast else round(held * (1 + spread * (number % 3 - 1)))
@@ -73,12 +73,12 @@ def test_a_publish_rate_limit_shows_in_equal_waits(fast: int, slow: int, held: i
 @pytest.mark.parametrize(
     ("fast", "slow", "held", "spread", "window"),
     [
-        (5, 30, 60, 0.05, 1),  # not for long
+        (5, 30, 60, 0.05, 1),  # short waits
         (5, 30, 245, 0.5, 1),  # a busy disk
-        (0, 30, 245, 0.05, 1),  # far away
-        (5, 8, 245, 0.05, 1),  # a few
+        (0, 30, 245, 0.05, 1),  # a distant broker
+        (5, 8, 245, 0.05, 1),  # only a few
         (40, 12, 245, 0.05, 1),
-        (5, 60, 245, 0.05, 5),  # in flight
+        (5, 60, 245, 0.05, 5),  # several in flight
     ],
 )
 def test_other_waits_are_not_reported(fast: int, slow: int, held: int, spread: float, window: int) -> None:

@@ -1,4 +1,4 @@
-"""Messages that leave their producer corrupted, and endless resends."""
+"""Messages that are corrupted when they leave their producer, and endless resends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SENDs of batches and compressed ones in columns bring about what their rows do, whether their payloads can be opened or not."""
+"""SENDs of batches and compressed ones in columns have the effect of their rows, whether or not their payloads can be opened."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ ODD: tuple[dict[str, Any], ...] = (
     {"producer_name": "another"},
     {"encryption_keys": [{"key": "k", "value": b"v"}]},
 )
-"""Metadata of which there is something to say, or for which rules need a row."""
+"""Metadata that cause a note, or for which rules need a row."""
 
 
 class Sender:
-    """Producers of batches and single messages, which a consumer of the same connection gets."""
+    """Producers of batches and single messages, which a consumer on the same connection receives."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -55,7 +55,7 @@ class Sender:
         self._entries = 0
 
     def talk(self) -> Conversation:
-        """All that they send."""
+        """Return all their traffic."""
         random, conversation = self._random, connected(40001)
         if random.random() < 0.8:
             for number in self._numbers:
@@ -104,7 +104,7 @@ class Sender:
 
 @pytest.fixture(autouse=True, scope="module")
 def soon_too_many() -> Iterator[None]:
-    """What rules keep is soon more than they may."""
+    """Lower the limits of what rules keep, so that they are soon exceeded."""
     with (
         patch.object(sequences, "KEPT_MAX", 3),
         patch.object(sent, "PRODUCERS_MAX", 4),
@@ -117,7 +117,7 @@ _DISSECTORS = {choice: dissectors_of(choice) for choice in ("off", *(("require",
 
 
 def brought(path: Path, choice: str, least: int, block: int, *, payloads: bool) -> list[str]:
-    """Rows and findings of a capture, where at least so many frames come to rules in columns."""
+    """Rows and findings of a capture, if rules get columns from `least` frames on."""
     kinds = frozenset({"frame", "exchange", "connection", "finding"})
     options = msgspec.structs.replace(corpus_options(), records=kinds, rules=True, raw=False, columns=True, payloads=payloads)
     limits = {"compression-useless-entries": 2, "compression-useless-percent": 80, "batching-unused-messages": 5}

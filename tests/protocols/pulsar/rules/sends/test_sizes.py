@@ -1,4 +1,4 @@
-"""Frames above the broker's limit, and the first bytes of other protocols, which it takes for sizes."""
+"""Frames above the broker's limit, and the first bytes of other protocols, which the broker takes for sizes."""
 
 from __future__ import annotations
 

@@ -32,11 +32,11 @@ def test_a_published_message_that_does_not_come_is_the_broker_s_silence(tmp_path
 
 @pytest.mark.parametrize(("lost", "size", "end"), [*product(("", "before", "after"), (40, 400), ("closed", "fin", "open"))])
 def test_what_the_capture_may_lack_is_no_silence(tmp_path: Path, lost: str, size: int, end: str) -> None:
-    """The broker's direction may end within the capture: only what the client acknowledges shows that it went on."""
+    """The broker's direction may end within the capture: only the client's acknowledgments show that it continued."""
     talk = subscribed(connected()).client(flow(10))
     if lost == "before":
         talk.lose("server", size)
-        for _ in range(4):  # the hole is known by then
+        for _ in range(4):  # the hole is known after these
             talk.client(PING).server(PONG).wait(SECOND)
     talk.server(delivery(1)).client(ack(1)).wait(5 * SECOND)
     if lost == "after":
@@ -51,7 +51,7 @@ def test_what_the_capture_may_lack_is_no_silence(tmp_path: Path, lost: str, size
 
 @pytest.mark.parametrize(("answer", "wait"), [*product(("success", "error", "none"), (8, 60))])
 def test_a_consumer_whose_subscription_is_gone_gets_nothing(tmp_path: Path, answer: str, wait: int) -> None:
-    """An UNSUBSCRIBE that is refused changes nothing."""
+    """A refused UNSUBSCRIBE changes nothing."""
     talk = subscribed(connected()).client(flow(10)).server(delivery(1)).client(ack(1)).wait(MILLISECOND)
     talk.client(command_frame("UNSUBSCRIBE", consumer_id=1, request_id=70)).wait(MILLISECOND)
     if answer != "none":
@@ -75,7 +75,7 @@ def test_what_another_broker_stored_is_due_only_if_it_is_of_the_same_ledgers(tmp
 
 @pytest.mark.parametrize("unit", [1, MILLISECOND, SECOND])
 def test_a_delivery_counts_however_coarse_the_clock_of_the_capture_is(tmp_path: Path, unit: int) -> None:
-    """Two consumers get the messages in turn; the last few are of the same second."""
+    """Two consumers get the messages in turn; the last few are in the same second."""
     talks = [subscribed(connected(40000 + number, start=number * MILLISECOND)).client(flow(100)) for number in range(2)]
     for entry in range(20):
         wait_until(talks[entry % 2], SECOND + entry * 200 * MILLISECOND).server(delivery(entry)).client(ack(entry))
@@ -124,9 +124,9 @@ def test_what_another_consumer_of_the_subscription_got_is_no_backlog(tmp_path: P
 
 
 def sharing(kind: str, others: int, *, lost: str = "") -> list[Conversation]:
-    """A consumer that waits behind 12 entries, of which it got its share and `others` consumers got theirs; 7:12 goes to none.
+    """A consumer that waits after 12 entries, of which it got its share and `others` consumers got theirs; 7:12 goes to none.
 
-    Of the `lost` one, the capture lacks its SUBSCRIBE, or its latest MESSAGE.
+    `lost`: the capture lacks the last consumer's SUBSCRIBE, or its latest MESSAGE.
     """
     talks = [
         subscribed(connected(40000 + number, start=(number + 1) * MILLISECOND), kind=kind).client(flow(1000))

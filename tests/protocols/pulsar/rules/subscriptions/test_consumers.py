@@ -60,7 +60,7 @@ def test_a_new_consumer_of_the_same_number_ends_the_one_before() -> None:
 
 @pytest.mark.parametrize(("closed", "open_"), [(3, True), (5, False), (7, False)])
 def test_a_close_read_late_is_one_of_the_consumer_before(closed: int, open_: bool) -> None:
-    """Behind a hole, frames of the broker are read after what the client sent meanwhile."""
+    """After a hole, the broker's frames are read after what the client sent in the meantime."""
     rule = subscribed(subscribed(RecordingRule(), 1, 2), 1, 5).feed("CLOSE_CONSUMER", closed, consumer_id=1)
     assert (1 in rule.consumers) == open_
 
