@@ -195,7 +195,7 @@ def test_keys_whose_acks_are_read_before_their_messages_may_move(before: bool, t
     meta: dict[str, Any] = {"keySharedMeta": {"keySharedMode": "AUTO_SPLIT"}}
     talk = subscribed(connected(), kind="Key_Shared", **meta).client(flow(100)).wait(10 * MILLISECOND)
     if before:
-        talk.client(ack(1, 2)).wait(20 * MILLISECOND)
+        talk.client(ack(1, 2)).wait(200 * MILLISECOND)
     talk.lose("server", 34).server(*[delivery(entry, partition_key="k") for entry in (1, 2)]).wait(20 * MILLISECOND)
     if not before:
         talk.client(ack(1, 2))
