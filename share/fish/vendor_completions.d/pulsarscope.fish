@@ -440,11 +440,11 @@ function __pulsarscope_list
                 replication-lag-seconds replication-lag-sends replication-lag-share replication-stalled-seconds \
                 request-failed-moving-seconds request-retried-seconds request-storm-busy request-storm-rate request-storm-requests \
                 request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
-                send-unanswered-seconds send-without-producer-known-seconds send-without-producer-seconds slow-bookie-longest-seconds \
-                slow-bookie-seconds slow-bookie-times slow-broker-seconds slow-broker-times slow-exchange-back-seconds \
-                slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-open-seconds slow-exchange-seconds \
-                slow-exchange-stored-seconds slow-publish-bytes slow-publish-held-seconds slow-publish-jump-seconds \
-                slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
+                send-unanswered-open-seconds send-unanswered-seconds send-without-producer-known-seconds send-without-producer-seconds \
+                slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds slow-broker-times \
+                slow-exchange-back-seconds slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-open-seconds \
+                slow-exchange-seconds slow-exchange-stored-seconds slow-publish-bytes slow-publish-held-seconds \
+                slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
                 token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds \
                 unload-burst-topics unload-loop-seconds unload-loop-times
         case topics

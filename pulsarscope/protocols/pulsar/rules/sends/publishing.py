@@ -106,6 +106,13 @@ THRESHOLDS = (
         ("send-unanswered",),
     ),
     Threshold(
+        "send-unanswered-open-seconds",
+        2.5,
+        SECONDS,
+        "The same where the capture ends before the connection does: it may end within a pause of a healthy broker.",
+        ("send-unanswered",),
+    ),
+    Threshold(
         "replication-stalled-seconds", 1, SECONDS, "Time without a receipt; receipts cross continents in less.", ("replication-stalled",)
     ),
     Threshold(
@@ -314,6 +321,8 @@ class PublishRule(ConnectionRule):
         code, limit = "send-unanswered", "send-unanswered-seconds"
         if publisher.replicates:
             code, limit = "replication-stalled", "replication-stalled-seconds"
+        elif row.closed == "open":
+            limit = "send-unanswered-open-seconds"
         answer_ns = self._context.thresholds.ns(limit)
         late = [where for where in unanswered(self._context, asked) if row.end - where.time > answer_ns]
         late = [where for where in late if not publisher.is_resent(where)]
@@ -327,8 +336,7 @@ class PublishRule(ConnectionRule):
             "count": len(late),
             "waited_ns": waited,
         }
-        if publisher.replicates:
-            evidence |= self._context.thresholds.evidence(limit)
+        evidence |= self._context.thresholds.evidence(limit)
         rest = f"though the connection went on for {duration(waited)} after the first{gap_note(lost=self._context.lost)}"
         self._context.report(code, late[0], f"{publisher.title} got no answer to {plural(len(late), 'SEND')}, {rest}.", evidence)
 
