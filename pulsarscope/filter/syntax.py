@@ -13,6 +13,7 @@ import msgspec
 
 from pulsarscope.filter.filter_error import FilterError, Place
 from pulsarscope.model.limits import FILTER_DEPTH_MAX, FILTER_MAX_CHARACTERS
+from pulsarscope.model.units import DURATIONS, SIZES
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -370,4 +371,7 @@ def _expected(terminals: set[str], text: str, place: Place) -> str:
     word = text[start : start + 1]
     if word in _COMMON_MISTAKES and end - start <= 1:
         return _COMMON_MISTAKES[word]
+    unit = text[start:end]
+    if unit in {*DURATIONS, *SIZES} and text[:start].endswith(" ") and text[:start].rstrip()[-1:].isdigit():
+        return f"the unit {unit} stands right behind its number, without a space"
     return next((reason for terminal, reason in _EXPECTED if terminal in terminals), "unexpected text after the end of the filter")
