@@ -37,13 +37,13 @@ from tests.scenarios.invariants import NONE, Invariants
 REGRESSIONS = Path(__file__).parents[1] / "tests" / "regressions"
 
 OTHER_EVERY = 8
-"""One of the slower checks runs for one input in so many."""
+"""Interval, in inputs, at which one of the slower checks runs."""
 
 STREAMS = 50
 """Streams of mutated frames for each capture when readers are compared."""
 
 JOBS_EVERY = 500
-"""Two processes are tried for one slower check in so many."""
+"""Interval, in slower checks, at which a run with two processes is compared."""
 
 FAILURES_MAX = 10
 """Number of failures after which a worker gives up."""

@@ -102,7 +102,7 @@ def message(
 
 
 def delivery(entry: int, number: int = 1, *, ack_set: list[int] | None = None, again: int = 0, batch: int = 0, **metadata: Any) -> bytes:
-    """A MESSAGE with a redelivery count; with `batch`, an entry of so many messages."""
+    """A MESSAGE with a redelivery count; with `batch`, an entry of this number of messages."""
     if batch:
         metadata["num_messages_in_batch"] = batch
     return message(number, entry, metadata=metadata, ack_set=ack_set or [], redelivery_count=again)

@@ -534,7 +534,7 @@ class TestHostileSearch:
         assert self.seconds(data, 1 << 20) < 30 * self.clean(len(data), 1 << 20) + 2
 
     def clean(self, size: int, piece: int) -> float:
-        """Return the seconds that sound frames of so many bytes take."""
+        """Return the seconds that sound frames of this size take."""
         frame = payload_frame("SEND", message_metadata(), b"x" * 20, producer_id=1, sequence_id=1)
         return self.seconds(frame * (size // len(frame)), piece)
 
