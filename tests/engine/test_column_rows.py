@@ -1,4 +1,4 @@
-"""Messages that the compiled reader opens in columns of frames, against those of the Python reader."""
+"""Messages that the compiled reader opens in columns of frames, compared with those of the Python reader."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def installed() -> None:
 
 
 def single(random: Random, *, odd: bool) -> Single:
-    """One message of a batch; an `odd` one may be one that only the reference reads."""
+    """One message of a batch; only the reference may be able to read an `odd` one."""
     fields: dict[str, Any] = {}
     if random.random() < 0.5:
         fields["partition_key"] = random.choice(("k", "schlüssel", ""))
@@ -98,7 +98,7 @@ def entry(random: Random, odd_share: float) -> tuple[bytes, dict[str, Any]]:
 
 
 def traffic(random: Random, port: int, count: int, odd_share: float) -> Conversation:
-    """A connection that publishes batches and gets them: with `odd_share`, many a thing that is not plain."""
+    """A connection that publishes and receives batches; `odd_share`: share of what is not plain."""
     talk = connected(port).client(producer(1, "p", 1), producer(2, "", 2, topic=f"{TOPIC}-2")).server(created("p", 1), created("q", 2))
     talk.client(subscribe(1, "c", 3), flow(1000)).server(success(3))
     waiting: list[tuple[int, int]] = []
@@ -158,7 +158,7 @@ def test_whatever_is_not_plain_is_left_to_python(tmp_path: Path, odd_share: floa
 
 
 def lz4_delivery(random: Random) -> tuple[bytes, dict[str, Any]]:
-    """The payload and the metadata of a batch in LZ4 with matches of any length and distance, some of them damaged."""
+    """Payload and metadata of a batch in LZ4 with matches of any length and distance, some of them damaged."""
     texts = (random.randbytes(1), random.randbytes(random.randrange(1, 40)), random.randbytes(200))
     singles = [Single(random.choice(texts) * random.randrange(30), {}) for _ in range(random.randrange(1, 6))]
     data = batch(singles)
@@ -218,9 +218,9 @@ def test_parts_of_very_many_messages_become_rows_of_python(tmp_path: Path, monke
 
 
 def long_waiting(random: Random, port: int, count: int, window: int) -> Conversation:
-    """A connection whose receipts come `window` SENDs later, in other blocks: messages without a batch, and batches now and then.
+    """A connection whose receipts come `window` SENDs later, in other blocks: messages without a batch, and occasional batches.
 
-    Some receipts are lost, some SENDs refused, and once the producer's id is given to another one.
+    Some receipts are lost, some SENDs refused, and the producer's id is reused once.
     """
     talk = connected(port).client(producer(1, "p", 1), producer(2, "q", 2)).server(created("p", 1), created("q", 2))
     waiting: list[tuple[int, int]] = []

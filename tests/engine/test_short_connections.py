@@ -1,4 +1,4 @@
-"""Connections that the compiled reader reads without Python, and those that it must not, against the Python reader."""
+"""Connections that the compiled reader reads without Python, and others, compared with the Python reader."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def installed() -> None:
 
 @pytest.fixture
 def left(monkeypatch: pytest.MonkeyPatch) -> Left:
-    """The connections that the compiled reader left to Python."""
+    """Connections that the compiled reader leaves to Python."""
     found: Left = []
 
     class Recorded(Timeline):
@@ -88,7 +88,7 @@ def left(monkeypatch: pytest.MonkeyPatch) -> Left:
 
 
 def whole(port: int = 40000, count: int = 3, batch: int = 3) -> Conversation:
-    """A connection of a client that looks a topic up, publishes and consumes."""
+    """A connection of a client that looks up a topic, publishes and consumes."""
     talk = connected(port).client(lookup(1)).server(lookup_response("Connect", "pulsar://broker:6650/" + "x" * 120, 1))
     talk.client(command_frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=2)).server(created("named-by-broker", 2))
     for number in range(count):
@@ -102,7 +102,7 @@ def whole(port: int = 40000, count: int = 3, batch: int = 3) -> Conversation:
 
 
 def positioned() -> Conversation:
-    """A connection of a client that asks for partitions, seeks in a subscription and gives it up."""
+    """A connection of a client that requests partitions, seeks in a subscription and unsubscribes."""
     place = {"ledgerId": 7, "entryId": 3}
     talk = connected().client(command_frame("PARTITIONED_METADATA", topic=TOPIC, request_id=1))
     talk.server(command_frame("PARTITIONED_METADATA_RESPONSE", request_id=1, partitions=3, response="Success"))
@@ -113,13 +113,13 @@ def positioned() -> Conversation:
 
 
 def opened_by(**fields: Any) -> Conversation:
-    """A connection whose CONNECT has some more fields."""
+    """A connection whose CONNECT has additional fields."""
     connect = command_frame("CONNECT", client_version="x", protocol_version=21, **fields)
     return Conversation().handshake().client(connect).server(CONNECTED).client(lookup(1)).close()
 
 
 def copying() -> Conversation:
-    """A connection of a replicator whose name is not the usual one: the first receipt names a place in the other cluster, or a SEND."""
+    """A connection of a replicator with an unusual name: the first receipt names a place in the other cluster, or a SEND."""
     talk = connected().client(producer(1, "repl.west", 2)).server(created("repl.west", 2)).client(send(1, 7))
     return talk.client(copied(0, 9, ledger=7)).server(receipt(1, 7), receipt(1, 9)).close()
 
@@ -199,7 +199,7 @@ def _announced(size: int) -> Conversation:
 
 
 def _extended(frame: bytes) -> bytes:
-    """A frame with an unknown field behind those of its command."""
+    """A frame with an unknown field after those of its command."""
     size = len(frame) + 3
     body = frame[8:12] + bytes([frame[12] + 3]) + frame[13:] + b"\xf8\x07\x01"
     return (size - 4).to_bytes(4, "big") + (size - 8).to_bytes(4, "big") + body
@@ -247,7 +247,7 @@ def test_for_text_python_opens_payloads(tmp_path: Path, left: Left, name: str) -
 
 
 UNANSWERED = {"reset", "reset behind an end", "unanswered requests and SENDs", "a name of the client", "an announced size", "a token"}
-"""Connections of which Python says more where rows of exchanges and connections are asked for."""
+"""Connections for which Python gives more rows if exchanges and connections are requested."""
 
 
 @pytest.mark.parametrize("name", UNBATCHED)
@@ -267,7 +267,7 @@ def test_rows_of_all_other_connections_are_those_of_the_reference(tmp_path: Path
 
 
 def on_port(talk: Conversation, port: int) -> list[Packet]:
-    """The packets of a connection, from another port of the client."""
+    """Packets of a connection from another client port."""
     changed = {talk.packets[0].data[34:36]: port.to_bytes(2, "big")}
     ports = ((packet, packet.data[34:36], packet.data[36:38]) for packet in talk.packets)
     return [
@@ -317,7 +317,7 @@ SELECTIONS = (
     ("extract", "-Y", "size > 100 or send_receipt", "-o", "-"),
     ("extract", "-Y", "connect", "-o", "-", "--context"),
 )
-"""Commands that select frames, of connections that are read without Python among others."""
+"""Commands that select frames, on captures with connections that are read without Python, and others."""
 
 
 @pytest.mark.slow
@@ -358,7 +358,7 @@ def test_python_reads_what_is_not_plain(tmp_path: Path, left: Left, name: str) -
 
 def test_packets_behind_the_end_count_as_ever(tmp_path: Path, left: Left) -> None:
     talk = whole().close()
-    others = connected(50000).client(send(1, 0, bytes(READ_BLOCK_BYTES))).packets  # what follows is in another block
+    others = connected(50000).client(send(1, 0, bytes(READ_BLOCK_BYTES))).packets  # later packets are in another block
     again = whole().close().packets  # on the same ports
     late = [packet._replace(time_ns=talk.time_ns + 10**7) for packet in [*others, *talk.packets[4:12]]]
     later = [packet._replace(time_ns=packet.time_ns + 10**9) for packet in again]
@@ -369,7 +369,7 @@ def test_packets_behind_the_end_count_as_ever(tmp_path: Path, left: Left) -> Non
 
 
 class Stamped(Conversation):
-    """A connection with times in its segments, and more options in those of the server."""
+    """A connection with timestamps in its segments, and further options in those of the server."""
 
     def _add(self, side: int, payload: bytes = b"", *, flags: int = ACK, sequence: int | None = None, options: bytes = b"") -> None:
         stamp = b"\x08\x0a" + (self.time_ns // 10**6 & 0xFFFF_FFFF).to_bytes(4, "big") + bytes(4)
@@ -377,7 +377,7 @@ class Stamped(Conversation):
 
 
 def short(number: int, start: int = 0, *, answered: bool = False) -> list[Packet]:
-    """The packets of a connection that begins `start` ns after the capture; the eighth is the last with data, unless that is `answered`."""
+    """Packets of a connection that begins `start` ns after the capture; the eighth is the last with data, unless it is `answered`."""
     talk = Stamped(("10.0.0.1", 10_000 + number), acknowledge=False, start_ns=START_NS + start).handshake()
     talk.client(CONNECT).server(CONNECTED).client(lookup(1)).server(lookup_response("Connect", "pulsar://broker:6650", 1))
     talk.client(lookup(2))
@@ -508,20 +508,20 @@ Change = Callable[[Random, list[Packet], int], None]
 
 
 def _again(random: Random, packets: list[Packet], place: int) -> None:
-    """A copy, some packets later."""
+    """Insert a copy, some packets later."""
     at = min(place + 1 + random.randrange(6), len(packets))
     packets.insert(at, packets[place]._replace(time_ns=packets[at - 1].time_ns))
 
 
 def _late(random: Random, packets: list[Packet], place: int) -> None:
-    """A packet comes behind some others."""
+    """Move a packet behind some others."""
     packet = packets.pop(place)
     at = min(place + 1 + random.randrange(3), len(packets))
     packets.insert(at, packet._replace(time_ns=packets[at - 1].time_ns))
 
 
 def _of(change: Callable[[Random, bytearray], None]) -> Change:
-    """A change of the TCP header of a packet."""
+    """Return a change of the TCP header of a packet."""
 
     def changed(random: Random, packets: list[Packet], place: int) -> None:
         data = bytearray(packets[place].data)
@@ -550,7 +550,7 @@ def _acknowledged(random: Random, data: bytearray) -> None:
 
 
 def _keep_alive(random: Random, packets: list[Packet], place: int) -> None:
-    """A packet without data, or with its last byte, one number back."""
+    """Insert a keep-alive: a packet without data, or with one byte, one sequence number back."""
     data = bytearray(packets[place].data[:54])
     size = random.randrange(2)
     data[38:42] = (int.from_bytes(data[38:42], "big") - 1 & 0xFFFF_FFFF).to_bytes(4, "big")
@@ -560,7 +560,7 @@ def _keep_alive(random: Random, packets: list[Packet], place: int) -> None:
 
 
 def _pause(random: Random, packets: list[Packet], place: int) -> None:
-    """Time passes: seconds, the minute of late packets, an hour."""
+    """Let time pass: seconds, the minute of late packets, an hour."""
     pause = random.choice((3, 59, 61, 125, 3_599, 3_700)) * SECOND
     packets[place:] = [packet._replace(time_ns=packet.time_ns + pause) for packet in packets[place:]]
 
@@ -586,7 +586,7 @@ CHANGES: tuple[Change, ...] = (
 
 
 def _ending(random: Random, talk: Conversation) -> Conversation:
-    """A connection that ends, or is cut off."""
+    """End a connection, or cut it off."""
     kind = random.randrange(5)
     if kind == 0:
         return talk
@@ -597,7 +597,7 @@ def _ending(random: Random, talk: Conversation) -> Conversation:
 
 
 def _many_at_a_time(random: Random) -> list[Packet]:
-    """Packets of some connections, in an order that chance gives, some of them changed."""
+    """Packets of some connections in random order, some of them changed."""
     streams = []
     for port in range(40000, 40002 + random.randrange(8)):
         of_table = random.choice((*PLAIN.values(), *OTHER.values()))

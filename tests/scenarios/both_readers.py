@@ -1,4 +1,4 @@
-"""Captures and streams by the compiled reader and by the Python one, which is the oracle."""
+"""Captures and streams read by the compiled reader and by the Python one, which is the oracle."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from tests.scenarios.wire_mutations import damaged, joined_frame, mutated_messag
 
 @contextmanager
 def blocks_of(size: int | None) -> Iterator[None]:
-    """Let captures be read in blocks of so many bytes; None: as usual."""
+    """Read captures in blocks of this size; None: as usual."""
     with patch.multiple(capture_reader, READ_BLOCK_BYTES=size, READ_BLOCK_MAX_BYTES=size) if size else nullcontext():
         yield
 
 
 KINDS_IN_COLUMNS = ("frame", "message", "exchange", "connection", "finding")
-"""Kinds of records that stand among ordered rows."""
+"""Kinds of records among ordered rows."""
 
 _ENCODER = JsonLines(KINDS_IN_COLUMNS, None)
 
@@ -83,14 +83,14 @@ def reader(choice: str) -> Iterator[None]:
 
 
 BLOCKS = (None, 256, 1024, 4096)
-"""Bytes of the blocks in which an input is read; None for as many as usual."""
+"""Sizes of the blocks in which an input is read; None for the usual size."""
 
 SIZES_OF_A_BLOCK = 5
-"""Sizes of inputs, one behind the other, that are read in the same blocks."""
+"""Number of consecutive input sizes that are read with the same block size."""
 
 
 class EagerSplitter(CompiledSplitter):
-    """Uses the compiled reader for any number of bytes, and gives rows."""
+    """A splitter that uses the compiled reader for any number of bytes, and gives rows."""
 
     worth_bytes = 1
     body_bytes = 0
@@ -103,7 +103,7 @@ class EagerSplitter(CompiledSplitter):
 
 
 class BothReaders:
-    """Checks of inputs, which are written to files of a folder, as `Invariants` is."""
+    """Checks of inputs, which are written to files in a folder, with the interface of `Invariants`."""
 
     def __init__(self, folder: Path, options: Options) -> None:
         self._paths = folder / "in.pcap", folder / "next.pcap"
@@ -150,12 +150,12 @@ class BothReaders:
         require_equal(expected, found)
 
     def check_jobs(self, data: bytes) -> None:
-        """Do nothing: another process reads as this one does."""
+        """Do nothing: another process reads in the same way."""
 
     def _rows(self, paths: list[str], choice: str, options: Options) -> list[str]:
-        """Return the rows with the types and the order of all they hold, and the counts."""
+        """Return the rows with the types and the order of all their values, and the counts."""
         options = msgspec.structs.replace(options, dissectors=self._dissectors[choice])
-        alone = options.frames_alone  # connections have no rows then, where the compiled reader reads them
+        alone = options.frames_alone  # connections read by the compiled reader then have no rows
         with reader(choice):
             try:
                 decoded = run(paths, options, 1)
@@ -166,7 +166,7 @@ class BothReaders:
 
 
 def dissectors_of(choice: str) -> Callable[..., tuple[Dissector, ...]]:
-    """Return a function that gives dissectors with a reader, always the same: making them takes longer than an input."""
+    """Return a function that returns dissectors with a reader, always the same ones: making them takes longer than an input."""
     with reader(choice):
         made = make_dissectors()
     assert (PulsarDissector.name in {each.name for each in made if each.compiled is not None}) == (choice == "require")
@@ -174,7 +174,7 @@ def dissectors_of(choice: str) -> Callable[..., tuple[Dissector, ...]]:
 
 
 def rows_of(rows: Sequence[Any]) -> Sequence[Any]:
-    """Return rows, made of ordered rows of the compiled reader, too, and of messages that stay together.
+    """Return rows, also made from ordered rows of the compiled reader, and from messages that stay together.
 
     Require that the compiled reader writes the lines, and makes the tables, of the rows that it has in columns.
     """
@@ -193,7 +193,7 @@ def rows_of(rows: Sequence[Any]) -> Sequence[Any]:
 
 @cache
 def has_pyarrow() -> bool:
-    """Return True where tables can be made."""
+    """Return True if tables can be made."""
     return find_spec("pyarrow") is not None
 
 
@@ -222,7 +222,7 @@ def _lines(rows: Iterable[Any]) -> bytes:
 
 
 def _each(row: Any) -> Iterable[Any]:
-    """Return a row, or those of the messages of an entry."""
+    """Return a row, or the rows of the messages of an entry."""
     if not isinstance(row, EntryMessages):
         return (row,)
     columns = {name: [*values] for name, values in row.columns.items()}
@@ -231,7 +231,7 @@ def _each(row: Any) -> Iterable[Any]:
 
 
 class BothSplitters:
-    """Checks of streams of mutated frames, many more in a second than captures."""
+    """Checks of streams of mutated frames, many more per second than captures."""
 
     def __init__(self) -> None:
         with reader("off"):
@@ -240,7 +240,7 @@ class BothSplitters:
             self._compiled = PulsarDissector()
 
     def check(self, random: Random, frames: Sequence[bytes]) -> int:
-        """Require equal frames of a stream of some of these, mutated, and return the number of them that the compiled reader may read."""
+        """Require equal frames from a mutated stream of some of these; return the number of frames that the compiled reader may read."""
         chosen = [mutated_frame(random, random.choice(frames)) for _ in range(random.randint(1, 12))]
         data = b"".join(chosen)
         stream = Stream().pieces(cut(data, random, 3000) if random.random() < 0.5 else [data])
@@ -255,7 +255,7 @@ class BothSplitters:
 
 
 def mutated_frame(random: Random, frame: bytes) -> bytes:
-    """Return a frame with its lengths and perhaps its checksum right, most often with a field of it changed; sometimes just damaged."""
+    """Return a frame with correct lengths, and often a correct checksum, usually with a changed field; sometimes only damaged."""
     kind = random.randrange(8)
     parts = split_frame(frame)
     if kind < 3 or parts is None:
@@ -272,7 +272,7 @@ def mutated_frame(random: Random, frame: bytes) -> bytes:
 
 
 def _account(splitter: StreamSplitter, stream: Stream, blocks: Sequence[tuple[int, int]] | None) -> list[str]:
-    """Return all that a splitter says of a stream, with the types and the order of it."""
+    """Return everything that a splitter reports of a stream, with types and order."""
     frames: list[SplitFrame] = split(splitter, stream, blocks)
     return [*map(repr, frames), repr((splitter.account(), splitter.limits, splitter.failure))]
 

@@ -1,4 +1,4 @@
-"""Rows that stay in the columns of the compiled reader while rules look at them, against those of the Python reader."""
+"""Rows that stay in the columns of the compiled reader while rules read them, compared with those of the Python reader."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OF_MESSAGES = (
     "raw-checksum.pcap",
     "mixed-pulsar-kafka.pcap",
 )
-"""Captures of batches and single messages, compressed, encrypted, in chunks, of schemas, on two legs, damaged, and of another protocol."""
+"""Captures of batches and single messages, compressed, encrypted, chunked, with schemas, on two legs, damaged, and of another protocol."""
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def published(folder: Path) -> Path:
 
 
 def output(choice: str, *arguments: str) -> tuple[int, bytes, bytes]:
-    """The exit code, the output and the warnings of a command with a reader."""
+    """Exit code, output and warnings of a command with a reader."""
     with reader(choice):
         done = execute_here(*arguments)
     return done.returncode, done.stdout, done.stderr
@@ -199,7 +199,7 @@ SHOWN = (
     ("--redact-key", "KEY"),
     ("-q",),
 )
-"""Ways to show what is followed."""
+"""Ways to show followed rows."""
 
 
 @pytest.mark.slow
