@@ -59,9 +59,9 @@ impl OrderedRows {
     fn add(&mut self, py: Python<'_>, name: &str, frames: Py<Frames>, file: i64, order: i64) -> PyResult<()> {
         let batch = self.batches.len() as u32;
         let connection = self.names.number(name);
+        let mut anchors = std::mem::take(&mut frames.borrow_mut(py).anchors).into_iter().peekable(); // the frames may be here for longer
         let borrowed = frames.borrow(py);
         let mut behind = borrowed.opened.behind.iter().enumerate().peekable();
-        let mut anchors = borrowed.anchors.iter().peekable();
         let mut of_frames = Vec::new();
         let mut latest = None;
         for (index, entry) in borrowed.entries.iter().enumerate() {
@@ -76,7 +76,7 @@ impl OrderedRows {
                     of_frames.push(number);
                     self.order.push((at, Of::Frame(batch, index as u32)));
                     while let Some((_, row)) = anchors.next_if(|(place, _)| *place == index) {
-                        self.push(row.clone_ref(py), at, number);
+                        self.push(row, at, number);
                     }
                 }
                 Entry::Frame(_) => self.order.push((at, Of::Frame(batch, index as u32))),
@@ -91,7 +91,6 @@ impl OrderedRows {
                 true
             }) {}
         }
-        drop(anchors);
         drop(behind);
         drop(borrowed);
         if name.is_empty() {

@@ -17,6 +17,7 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import (
     EARLY_CONNECTIONS_MAX,
     EARLY_MESSAGES_MAX,
+    HELD_CONNECTIONS_MAX,
     HELD_ROWS_MAX,
     HELD_ROWS_NANOSECONDS,
     LEGS_MAX,
@@ -238,7 +239,7 @@ class CountedOnce:
                 (self._carried, self._settled, self._frames),
                 self._legs.outer_of,
                 (self._legs.waiting, WAITING_LIMITS),
-                (HELD_ROWS_MAX, HELD_ROWS_NANOSECONDS, EARLY_MESSAGES_MAX),
+                (HELD_ROWS_MAX, HELD_ROWS_NANOSECONDS, HELD_CONNECTIONS_MAX, EARLY_MESSAGES_MAX),
                 [FrameRow, ExchangeRow, ConnectionRow, FindingRow, AnchorRow],
             )
         self._holds_places = True
@@ -398,13 +399,13 @@ class CountedOnce:
         return True
 
     def _hold(self, held: dict[str, list[Any]], row: FrameRow | ExchangeRow, out: list[Any]) -> bool:
-        """Hold one of the first rows of a connection; release rows that have waited for long, and those of connections with many."""
+        """Hold one of the first rows of a connection; release rows that have waited for long, or of too many connections or rows."""
         name = row.connection
         rows = held.get(name)
         if rows is None:
             rows = held[name] = []
             self._holding.append((row.time, name))
-            while self._holding[0][0] < row.time - HELD_ROWS_NANOSECONDS:
+            while len(held) > HELD_CONNECTIONS_MAX or self._holding[0][0] < row.time - HELD_ROWS_NANOSECONDS:
                 self._begin(self._holding.popleft()[1], held, out)
         rows.append(row)
         if len(rows) >= HELD_ROWS_MAX:

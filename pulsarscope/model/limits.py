@@ -9,8 +9,7 @@ READ_BLOCK_BYTES = 64 << 10
 """Initial size of a read: all rows of a block are in memory at once, and the first ones should come soon."""
 
 READ_BLOCK_MAX_BYTES = 640 << 10
-"""Largest read, for large packets, where the work per block and connection would otherwise cost more than the packets. Reads of 1 MiB are
-not faster, and take 4 MiB more with rules; reads of 512 KiB cost a tenth of all records."""
+"""Largest read, for large packets: with 512 KiB all records cost a tenth more. 1 MiB is not faster, and takes 4 MiB more with rules."""
 
 READ_BLOCK_PACKETS = 800
 """Target packets in a block, between these sizes: 400 large packets cost a third more; with many frames, 1,024 take 7 MiB more."""
@@ -65,8 +64,7 @@ TLS_HANDSHAKE_MESSAGE_MAX_BYTES = 128 << 10
 """Largest handshake message parsed: certificate chains reach 100 KiB (OpenSSL's default limit)."""
 
 TLS_WAITING_MAX_BYTES = 20 << 10
-"""Bytes of one direction of a TLS connection that wait for the other direction's handshake, or for late secrets, such as those of tools
-that extract them from running processes: one record fits, and a capture holds many foreign connections."""
+"""Bytes of a direction that wait for the other's TLS handshake, or for late secrets: one record; captures hold many foreign connections."""
 
 TLS_FAILED_RECORDS_MAX = 16
 """Consecutive records that do not decrypt before decryption stops: a handshake with unknown keys has fewer."""
@@ -246,8 +244,7 @@ SHOWN_ITEMS_MAX = 1_000
 """Repeated values that a renderer shows; the count is exact, and records hold all of them."""
 
 STATISTICS_NAMES_MAX = 4_096
-"""Connections, topics, producers, subscriptions, commands or families counted individually in statistics; later ones are counted together.
-One with a wide histogram takes 10 KiB, so each of these lists stays below 40 MiB."""
+"""Connections, topics or other names with numbers of their own in statistics, up to 10 KiB each; later ones are counted together."""
 
 STATISTICS_NAME_MAX_CHARACTERS = 1_024
 """Longest text in statistics, diagnoses and comparisons; a hostile one may be as long as a frame."""
@@ -430,6 +427,9 @@ HELD_ROWS_MAX = 32
 
 HELD_ROWS_NANOSECONDS = 5 * 1_000_000_000
 """Longest time for which they wait: brokers answer the first requests within a second or two."""
+
+HELD_CONNECTIONS_MAX = 1_024
+"""Connections whose first frames wait, about a quarter of a KiB each: those of two seconds at 500 connections per second."""
 
 EVALUATED_KEYS_MAX = 7 << 16
 """Keys evaluated early that are remembered, so that later facts are recognised: four bytes each."""

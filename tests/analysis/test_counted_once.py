@@ -351,6 +351,22 @@ def test_columns_are_counted_as_rows_are(tmp_path: FilePath, make: Any, size: in
     assert any(type(row) is FrameRow for row in left) == (make is proxied)
 
 
+@pytest.mark.parametrize("make", [short, proxied])
+def test_first_frames_of_so_many_connections_wait_at_most(tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
+    monkeypatch.setattr("pulsarscope.analysis.counted_once.HELD_CONNECTIONS_MAX", 3)
+    file = write_pcap(tmp_path / "in.pcap", make())
+    once, held = CountedOnce(holds=True), set()
+    with reader("off"):
+        for batch in parallel.run([str(file)], IN_COLUMNS, 1):
+            for row in batch.rows:
+                once.kept([row])
+                held.add(len(once._held or {}))
+    assert max(held) == 3
+    if find_spec("pulsarscope_native") is not None:
+        for size in BLOCKS:
+            assert check(file, size, holds=True)[0]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("pulsarscope_native") is None, reason="pulsarscope-native is not installed")
 @pytest.mark.parametrize("file", sorted(CAPTURES.rglob("*.pcap*")), ids=lambda file: file.name)

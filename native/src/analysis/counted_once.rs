@@ -14,6 +14,8 @@ use crate::frames::{Entry, Frame, Frames};
 /// A batch stays in memory for its held frames if these are at least one in `HELD_PART`; otherwise they become rows.
 const HELD_PART: usize = 4;
 
+type Limits = (usize, i64, usize, i64);
+
 /// Held frames of a connection in columns, and their exchanges.
 #[pyclass(module = "pulsarscope_native")]
 pub struct HeldFrames {
@@ -46,8 +48,9 @@ pub struct KeptOnce {
     outer_of: Py<PyDict>,
     /// Waiting anchors, and the limits on them (`WaitingAnchors::add`).
     waiting: (Py<WaitingAnchors>, (i128, usize, usize)),
-    /// Maximum number of held rows per connection, maximum time, and number of examined frames with messages.
-    limits: (usize, i64, i64),
+    /// Maximum number of held rows per connection, maximum time, maximum number of connections, and number of examined frames with
+    /// messages.
+    limits: Limits,
     /// Types of the rows of frames, exchanges, connections, findings and anchors.
     types: [Py<PyType>; 5],
 }
@@ -60,7 +63,7 @@ impl KeptOnce {
         of_messages: (Py<PySet>, Py<PySet>, Py<PyDict>),
         outer_of: Py<PyDict>,
         waiting: (Py<WaitingAnchors>, (i128, usize, usize)),
-        limits: (usize, i64, i64),
+        limits: Limits,
         types: [Py<PyType>; 5],
     ) -> Self {
         let ((held, holding, begun), (carried, settled, frames)) = (of_held, of_messages);
@@ -111,6 +114,8 @@ struct Connection<'py> {
     count: usize,
     /// Number of frames with messages.
     carrying: i64,
+    /// True if it is held since this part.
+    is_new: bool,
 }
 
 /// Rows that are examined, and those that are kept.
@@ -128,13 +133,15 @@ struct Part<'a, 'py> {
     latest: Option<((u32, usize), usize)>,
     /// Connections whose rows are held since this part, in the order in which that began.
     newly_held: Vec<usize>,
+    /// Number of those that are still held.
+    new: usize,
 }
 
 impl<'a, 'py> Part<'a, 'py> {
     fn new(py: Python<'py>, once: &'a KeptOnce, rows: &'a OrderedRows, batches: &'a [PyRef<'py, Frames>]) -> Self {
         let out = rows.part(py, &[], rows.exchanges, |_| true);
         let (numbers, connections, by_name, by_frame, newly_held) = Default::default();
-        Part { py, once, rows, batches, out, numbers, connections, by_name, by_frame, latest: None, newly_held }
+        Part { py, once, rows, batches, out, numbers, connections, by_name, by_frame, latest: None, newly_held, new: 0 }
     }
 
     fn frame(&self, batch: u32, index: u32) -> Option<(&'a Frames, &'a Frame)> {
@@ -270,7 +277,14 @@ impl<'a, 'py> Part<'a, 'py> {
             return Ok(*number);
         }
         self.by_name.insert(text.to_owned(), self.connections.len());
-        self.connections.push(Connection { name: name.clone(), state: State::Unknown, own: Vec::new(), count: 0, carrying: 0 });
+        self.connections.push(Connection {
+            name: name.clone(),
+            state: State::Unknown,
+            own: Vec::new(),
+            count: 0,
+            carrying: 0,
+            is_new: false,
+        });
         Ok(self.connections.len() - 1)
     }
 
@@ -295,6 +309,8 @@ impl<'a, 'py> Part<'a, 'py> {
                 self.connections[number].state = State::Held;
                 if earlier.is_none() {
                     self.newly_held.push(number);
+                    self.connections[number].is_new = true;
+                    self.new += 1;
                     self.hand_on_older(&name, time)?;
                 }
             }
@@ -317,12 +333,14 @@ impl<'a, 'py> Part<'a, 'py> {
         list.iter().map(|row| Ok(row.cast::<HeldFrames>().map_or(1, |held| held.borrow().count))).sum()
     }
 
-    /// Record that rows of a connection are held from now on, and release those held for too long.
+    /// Record that rows of a connection are held from now on, and release those held for too long, or of too many connections.
     fn hand_on_older(&mut self, name: &Bound<'py, PyString>, time: i64) -> PyResult<()> {
         let py = self.py;
         let holding = self.once.holding.bind(py);
         holding.call_method1(intern!(py, "append"), ((time, name),))?;
-        while holding.get_item(0)?.get_item(0)?.extract::<i64>()? < time - self.once.limits.1 {
+        let Some(held) = self.once.held.as_ref().map(|held| held.bind(py)) else { return Ok(()) };
+        while held.len() + self.new > self.once.limits.2 || holding.get_item(0)?.get_item(0)?.extract::<i64>()? < time - self.once.limits.1
+        {
             let oldest = holding.call_method0(intern!(py, "popleft"))?.get_item(1)?;
             self.begin(oldest.cast()?)?;
         }
@@ -350,6 +368,7 @@ impl<'a, 'py> Part<'a, 'py> {
         }
         if let Some(number) = self.by_name.get(name.to_str()?) {
             self.connections[*number].state = State::Unknown; // Python knows
+            self.new -= usize::from(std::mem::take(&mut self.connections[*number].is_new));
         }
         Ok(())
     }
@@ -407,6 +426,7 @@ impl<'a, 'py> Part<'a, 'py> {
         let Some(number) = self.by_name.get(name) else { return Ok(()) };
         let connection = &mut self.connections[*number];
         connection.state = State::Unknown;
+        self.new -= usize::from(std::mem::take(&mut connection.is_new));
         let own = std::mem::take(&mut connection.own);
         inner.call_method1(intern!(self.py, "extend"), (self.rows.rows_of(self.py, &own, true)?,))?;
         Ok(())
@@ -439,7 +459,7 @@ impl<'a, 'py> Part<'a, 'py> {
             if !carried.contains(name)? {
                 let before = frames.get_item(name)?;
                 let number = carrying + before.as_ref().map_or(Ok(0), |number| number.extract::<i64>())?;
-                if number < self.once.limits.2 {
+                if number < self.once.limits.3 {
                     frames.set_item(name, number)?;
                     continue;
                 }

@@ -91,7 +91,7 @@ pub struct Frames {
     pub numbers: HashMap<usize, u32>,
     pub opened: OpenedMessages,
     pub asked: Vec<Asked>,
-    /// Rows of anchors in order, each with the place of the frame that it follows.
+    /// Rows of anchors in order, each with the place of the frame that it follows; `OrderedRows.add` takes them.
     pub anchors: Vec<(usize, Py<PyAny>)>,
 }
 

@@ -89,6 +89,9 @@ impl PackedFrames {
 
     fn push(&mut self, frame: FrameRange) {
         if self.count == 0 || self.in_last >= STEP {
+            if self.count == 0 {
+                self.marks.reserve_exact(1); // very many streams have no more
+            }
             self.marks.push((frame, self.bytes.len() as u32));
             self.in_last = 0;
         } else {
