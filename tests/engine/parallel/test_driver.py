@@ -344,6 +344,27 @@ def test_frames_in_columns_of_several_processes_are_the_same_byte_for_byte(
     assert given[1:] == 3 * given[:1]
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("choice", ["off", "require"])
+def test_findings_stand_behind_the_same_rows_in_captures_of_many_blocks(
+    everything: str, choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if choice == "require":
+        pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    for name, value in {"READ_BLOCK_BYTES": 1_000, "READ_BLOCK_PACKETS": 20, "READ_BLOCK_FLOW_PACKETS": 1}.items():
+        monkeypatch.setattr(f"pulsarscope.capture.reader.{name}", value)
+    given = []
+    for count in (1, 2, 3):
+        out = tmp_path / "out"
+        asked = CommandRequest(files=(everything,), records="frame,finding", format="ndjson", quiet=True, out=str(out), jobs=count)
+        with reader(choice):
+            run_command(asked)
+        given.append(out.read_bytes())
+    assert given[0].count(b'{"record":"finding"') > 50
+    assert given[1:] == 2 * given[:1]
+
+
 @pytest.mark.usefixtures("inside")
 @pytest.mark.parametrize("choice", ["off", "require"])
 @pytest.mark.parametrize("output", ["csv", "ndjson"])
