@@ -151,7 +151,9 @@ class Decode(msgspec.Struct, frozen=True):
             by_interface = self.inputs.by_interface
             if self.by_steps:
                 return share.read(ReceivedBlocks(by_interface=by_interface), ahead=0)
-            return share.read(BlockReader(path, file, by_interface=by_interface))
+            reader = BlockReader(path, file, by_interface=by_interface)
+            reader.in_columns = engine.in_columns
+            return share.read(reader)
 
         for part in parts(engine, self.inputs, options, read):
             waiting: RowBatch | None = None
