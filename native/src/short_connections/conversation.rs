@@ -62,10 +62,11 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Return true if a request waits for its answer.
-    pub fn waits(&self) -> bool {
+    /// Return true if no request waits for its answer, or no exchanges are requested.
+    pub fn is_told(&self, exchanges: bool) -> bool {
         let Session { connecting, requests, producers, .. } = &self.session;
-        connecting.is_some() || !requests.is_empty() || producers.values().any(|producer| !producer.waiting.is_empty())
+        let waits = connecting.is_some() || !requests.is_empty() || producers.values().any(|producer| !producer.waiting.is_empty());
+        !(exchanges && waits)
     }
 
     /// Return what both sides state about themselves: the fields of the first CONNECT and CONNECTED, with their plans; None before both

@@ -183,8 +183,9 @@ impl ShortConnections {
     /// Give up all open connections, and return their packets; or, if nothing follows, only the packets of those that Python has more to
     /// report on.
     fn end<'py>(&mut self, py: Python<'py>, all: bool) -> PyResult<Vec<KeyedSegment<'py>>> {
-        let rows = self.rows;
-        let is_quiet = |open: &Open| !rows && open.tcp.is_complete() && open.rests.iter().all(Vec::is_empty);
+        let (rows, exchanges) = (self.rows, self.plainness.exchanges);
+        let is_quiet =
+            |open: &Open| !rows && open.tcp.is_complete() && open.rests.iter().all(Vec::is_empty) && open.conversation.is_told(exchanges);
         let released = self.open.drain().filter(|(_, open)| all || !is_quiet(open)).map(|(key, open)| (key, open.kept)).collect();
         self.kept_bytes = 0;
         packets_of(py, released)
@@ -394,7 +395,7 @@ impl ShortConnections {
             }
         }
         let ends = reset.is_some() || open.tcp.is_closed();
-        let is_told = !(self.plainness.exchanges && open.conversation.waits());
+        let is_told = open.conversation.is_told(self.plainness.exchanges);
         if ends && (open.rests.iter().any(|rest| !rest.is_empty()) || !is_told || (self.rows && open.conversation.greetings().is_none())) {
             frames.entries.truncate(before);
             return Ok(Outcome::Released(open.kept));
