@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyIndexError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySet, PyTuple, PyType};
 
@@ -20,6 +21,7 @@ use crate::output::arrow_table::{Given, Table};
 use crate::output::csv::CsvLines;
 use crate::output::frame_summary::FrameSummaries;
 use crate::output::lanes;
+use crate::output::line_parts::Seconds;
 use crate::output::message_lines::{LineForms, MessageLines};
 use crate::output::timeline::{Lines, Look, Parts};
 use crate::rules::by_connection::by_connection;
@@ -113,9 +115,61 @@ impl OrderedRows {
         Ok(starts.zip(&stops).map(|(start, stop)| self.part(py, &self.order[start..*stop], self.exchanges, |_| true)).collect())
     }
 
-    /// Return the rows without Python rows of some types; receipts may still also stand for exchange rows.
-    fn without(&self, py: Python<'_>, types: Vec<Bound<'_, PyType>>, exchanges: bool) -> OrderedRows {
-        self.part(py, &self.order, self.exchanges && exchanges, |row| !types.iter().any(|made| row.bind(py).get_type().is(made)))
+    /// Return the rows without Python rows of some types, and without those of frames in columns, or of the exchanges that these end, unless
+    /// they are requested.
+    fn without(&self, py: Python<'_>, types: Vec<Bound<'_, PyType>>, frames: bool, exchanges: bool) -> PyResult<OrderedRows> {
+        let exchanges = self.exchanges && exchanges;
+        let kept = |row: &Py<PyAny>| !types.iter().any(|made| row.bind(py).get_type().is(made));
+        if frames {
+            return Ok(self.part(py, &self.order, exchanges, kept));
+        }
+        let batches = self.borrowed(py)?;
+        let ends_exchange = |place| self.frame(&batches, place).is_some_and(|(_, frame)| exchanges && frame.ends_exchange());
+        let is_asked = |(place, (_, of)): &(usize, &(i64, Of))| !matches!(of, Of::Frame(..)) || ends_exchange(*place);
+        let order: Vec<_> = self.order.iter().enumerate().filter(is_asked).map(|(_, placed)| *placed).collect();
+        Ok(OrderedRows { frameless: true, ..self.part(py, &order, exchanges, kept) })
+    }
+
+    /// Return the same rows with only frames in columns, so that each place is one row. `entries`: the type that stands for the messages of
+    /// an entry.
+    fn opened(&self, py: Python<'_>, entries: &Bound<'_, PyType>) -> PyResult<OrderedRows> {
+        caught(|| {
+            let batches = self.borrowed(py)?;
+            let mut opened = self.part(py, &[], false, |_| true);
+            for (at, of) in &self.order {
+                let connection = self.connection_of(*of);
+                match of {
+                    Of::Frame(batch, index) => {
+                        if !self.frameless {
+                            opened.order.push((*at, *of));
+                        }
+                        let frames = &batches[*batch as usize];
+                        if let (true, Entry::Frame(frame)) = (self.exchanges, &frames.entries[*index as usize]) {
+                            if let Some(row) = frames.exchange(py, frame)? {
+                                opened.push(row.unbind(), *at, connection);
+                            }
+                        }
+                    }
+                    Of::Messages(batch, number) => {
+                        let messages = &batches[*batch as usize].opened;
+                        for row in messages.rows(py, &messages.behind[*number as usize])? {
+                            opened.push(row.unbind(), *at, connection);
+                        }
+                    }
+                    Of::Row(index) => {
+                        let row = &self.rows[*index as usize];
+                        if !row.bind(py).get_type().is(entries) {
+                            opened.push(row.clone_ref(py), *at, connection);
+                            continue;
+                        }
+                        for message in row.bind(py).call_method0(intern!(py, "rows"))?.try_iter()? {
+                            opened.push(message?.unbind(), *at, connection);
+                        }
+                    }
+                }
+            }
+            Ok(opened)
+        })
     }
 
     /// Return the places of the frames in columns that a filter passes (`mask::Mask`), and the number of all of them.
@@ -214,10 +268,9 @@ impl OrderedRows {
         PyList::new(py, self.order.iter().filter_map(row).collect::<Vec<_>>())
     }
 
-    /// Return all rows in order; without `frames`, frames in columns are omitted, but not the exchanges that they end.
-    #[pyo3(signature = (*, frames=true))]
-    fn all<'py>(&self, py: Python<'py>, frames: bool) -> PyResult<Bound<'py, PyList>> {
-        self.rows_of(py, &self.order, frames)
+    /// Return all rows in order.
+    fn all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.rows_of(py, &self.order)
     }
 
     /// Return the key of each row, in the order of `all`, or without `exchanges` of each place: its order, and the number of its
@@ -307,7 +360,7 @@ impl OrderedRows {
     /// Write lines of the timeline from a place on, up to a row that Python must write.
     ///
     /// `parts`: parts of the lines by connection, texts of commands, function for topics, function for summaries, summaries made so far,
-    /// and `timeline::Look::introduce`; `marks`: see `timeline::Look`; `numbers`: slow latency, zero of times; `widths`: widths of times
+    /// and `timeline::Look::introduce`; `marks`: see `timeline::Look`; `slow`: slow latency; `seconds`: of times; `widths`: widths of times
     /// and of names; `several`: whether there are several files. Returns the place of that row, the text, the widths, and the numbers of
     /// frames and of messages of clients and servers.
     #[allow(clippy::too_many_arguments)]
@@ -317,15 +370,16 @@ impl OrderedRows {
         place: usize,
         parts: Parts<'py>,
         marks: [String; 6],
-        numbers: (i64, i64),
+        slow: i64,
+        seconds: Seconds<'py>,
         widths: (usize, usize),
         several: bool,
     ) -> PyResult<(usize, String, (usize, usize), (usize, i64, i64))> {
         caught(|| {
             let (looks, commands, short_topic, summary, summaries, introduce) = parts;
-            let ((slow, zero), (time_width, name_width)) = (numbers, widths);
+            let (time_width, name_width) = widths;
             let summaries = FrameSummaries::new(py, short_topic, summary, summaries);
-            let mut look = Look { looks, commands, marks, slow, zero, time_width, name_width, several, summaries, introduce };
+            let mut look = Look { looks, commands, marks, slow, seconds, time_width, name_width, several, summaries, introduce };
             let mut lines = Lines::new(py, &mut look);
             let at = self.append_frames(py, place, |batch, frames, tables, frame| lines.append(batch, frames, tables, frame))?;
             let (text, frames, [of_client, of_server]) = (std::mem::take(&mut lines.text), lines.frames, lines.messages);
@@ -335,16 +389,17 @@ impl OrderedRows {
 
     /// Write lines of lanes from a place on, up to a row that Python must write; return the place of that row, and the lines.
     ///
-    /// `parts`, `look`: see `lanes::Parts` and `lanes::Look`.
+    /// `parts`, `look`: see `lanes::Parts` and `lanes::Look`; `seconds`: of times.
     fn lanes<'py>(
         &self,
         py: Python<'py>,
         place: usize,
         parts: lanes::Parts<'py>,
         look: lanes::Look,
+        seconds: Seconds<'py>,
     ) -> PyResult<(usize, Bound<'py, PyBytes>)> {
         caught(|| {
-            let mut lines = lanes::Lines::new(py, parts, look);
+            let mut lines = lanes::Lines::new(py, parts, look, seconds);
             let at = self.append_frames(py, place, |batch, frames, tables, frame| lines.append(batch, frames, tables, frame))?;
             Ok((at, PyBytes::new(py, lines.text.as_bytes())))
         })
@@ -379,7 +434,7 @@ impl OrderedRows {
     /// ordered rows last; a function that returns the texts of JSON values; and the type that stands for the messages of an entry.
     fn table<'py>(&self, py: Python<'py>, given: Given<'py>) -> PyResult<(usize, Vec<Buffers<'py>>)> {
         caught(|| {
-            let mut table = Table::new(given, self.exchanges, self.order.len())?;
+            let mut table = Table::new(given, !self.frameless, self.exchanges, self.order.len())?;
             table.append(py, self)?;
             table.finish(py)
         })
@@ -416,7 +471,9 @@ impl OrderedRows {
                         let frames = &batches[*batch as usize];
                         if let Entry::Frame(frame) = &frames.entries[*index as usize] {
                             let reader = frames.reader.bind(py).get();
-                            frames.write_line(py, &reader.tables, frame, &mut times, &mut out)?;
+                            if !self.frameless {
+                                frames.write_line(py, &reader.tables, frame, &mut times, &mut out)?;
+                            }
                             if self.exchanges {
                                 frames.write_exchange(py, &reader.tables, frame, &mut times, &mut out)?;
                             }

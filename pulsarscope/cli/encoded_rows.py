@@ -13,10 +13,12 @@ from pulsarscope.analysis.counted_once import CountedOnce, Fingerprint, mark_of
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.contract.legs import AnchorRow
 from pulsarscope.model.findings import ERROR, with_hint
-from pulsarscope.model.ordered_rows import others, split
+from pulsarscope.model.ordered_rows import in_rows, others, split
 from pulsarscope.model.records import FindingRow
 from pulsarscope.model.text import each_line, input_name
 from pulsarscope.output.registry import encoder
+
+JSON_OUTPUTS = ("json", "ndjson")
 
 Warned = tuple[int | None, str]
 """A line, and the number of its file if the line does not name the file."""
@@ -44,7 +46,7 @@ class Encoding:
     @property
     def takes_columns(self) -> bool:
         """See `parallel.Prepare`: JSON text has no raw line ends, so lines can be separated."""
-        return self._output == "ndjson"
+        return self._output in JSON_OUTPUTS and self._names is None
 
     @cached_property
     def _encoder(self) -> Any:
@@ -67,12 +69,11 @@ class Encoding:
 
     def prepare(self, rows: list[Any]) -> list[Any] | bytes:
         """Encode each row separately, as in `parallel.Prepare.prepare`; with its warnings, if there are any."""
-        ordered, behind = split(rows)
-        if ordered is not None:
+        if split(rows)[0] is not None:
             findings = [row for row in others(rows) if type(row) is FindingRow]
             if not findings or ("finding" in self._kinds and (self._quiet or not damage(findings))):
                 return b"".join(self(rows).rows)
-            rows = [*ordered.all(), *behind]
+            rows = in_rows(rows)
         if FindingRow not in set(map(type, rows)):
             lines: list[bytes] | bytes = self._encoder.lines(rows)
             return lines

@@ -102,8 +102,7 @@ def _redaction(key: bytes, first: AnyRun, stack: ExitStack) -> Redaction:
 def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter | None) -> Options:
     """Return the options of the first run. It always yields the findings of reading, for packet comments."""
     rules = request.findings or FindingRow.kind in kinds or request.fail_on != NEVER
-    columns = request.limit is None and kinds == (FrameRow.kind,) if FrameRow.kind in kinds else IN_COLUMNS.issuperset(kinds)
-    columns = columns and (row_filter is None or row_filter.takes_columns)
+    columns = kinds == (FrameRow.kind,) if FrameRow.kind in kinds else IN_COLUMNS.issuperset(kinds)
     return msgspec.structs.replace(
         engine_options(request.reading),
         records=frozenset({*kinds, FindingRow.kind}),

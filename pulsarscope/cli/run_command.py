@@ -21,6 +21,7 @@ from pulsarscope.cli.arguments.row_request import (
     output_options,
     row_filter_of,
     run_options,
+    takes_columns,
     with_payload,
 )
 from pulsarscope.cli.command_output import CommandOutput, interrupted, run_with_output
@@ -33,7 +34,7 @@ from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.selected_rows import SelectedRows
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.model.ordered_rows import others
+from pulsarscope.model.ordered_rows import in_rows, others
 from pulsarscope.model.records import FindingRow, MessageRow
 from pulsarscope.output.export.sink import STANDARD_OUTPUT, Sink
 from pulsarscope.output.registry import EncodedOutput, Output, output
@@ -78,7 +79,7 @@ def run_command(request: CommandRequest) -> int:
             return run_once(command_output, request.files, row_filter, encoding, options)
         with rereadable(request.files, command_output.interrupts) as files:
             for batch in start_run(files, msgspec.structs.replace(options, records=frozenset({MessageRow.kind})), request.jobs):
-                row_filter.learn(batch.rows)
+                row_filter.learn(in_rows(batch.rows))
             return run_once(command_output, files, row_filter, encoding, options)
 
     def run_once(
@@ -104,7 +105,8 @@ def run_command(request: CommandRequest) -> int:
             sink = command_output.open(request, run.inputs.paths, folder=(name == FOLDER_OUTPUT and len(kinds) > 1) or name == FILES_OUTPUT)
             row_options = output_options(request, kinds, run, row_filter)
             row_output = output(name)(sink, row_options)
-            selection = SelectedRows(kinds, row_filter, request.limit, skip, CountedOnce() if request.once else None)
+            once = CountedOnce() if request.once else None
+            selection = SelectedRows(kinds, row_filter, request.limit, skip, once, one_by_one=not takes_columns(request, name))
             code = write_rows(request, run, selection, row_output, encoding, sink, command_output.interrupts)
             for line in row_options.fields.empty() if row_options.fields is not None and not request.quiet else ():
                 warn(line)

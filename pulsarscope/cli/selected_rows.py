@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,8 @@ import msgspec
 
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.ordered_rows import in_parts
-from pulsarscope.model.records import RawFrame
+from pulsarscope.model.ordered_rows import in_parts, in_rows, opened, split
+from pulsarscope.model.records import FrameRow, RawFrame
 
 if TYPE_CHECKING:
     from pulsarscope.cli.indexes import RowsRun
@@ -31,6 +31,8 @@ class SelectedRows(msgspec.Struct):
     """Counted rows to leave out at the beginning, with all other rows before the next one; None: no row is left out."""
     once: CountedOnce | None = None
     """Removes rows that occur a second time."""
+    one_by_one: bool = False
+    """What takes the rows takes each as an object of its own."""
     watch: Callable[[RowBatch], None] | None = None
     """A function that gets each batch of a live run first, and may remove rows."""
     limited: bool = False
@@ -40,20 +42,21 @@ class SelectedRows(msgspec.Struct):
         """Yield each batch of a run with its selected rows, until the limit is reached."""
         remaining = self.limit
         with closing(self._batches(run)) as batches:
-            for batch, rows in batches:
-                if remaining is None:
-                    yield batch, rows
-                    continue
-                counted = self._counted(rows)
-                self.limited = len(counted) >= remaining
-                yield batch, rows[: counted[remaining]] if len(counted) > remaining else rows
+            for batch, selected in batches:
+                rows = selected
+                if remaining is not None:
+                    rows, counted = self._counted(rows)
+                    self.limited = len(counted) >= remaining
+                    rows = _part(rows, 0, counted[remaining]) if len(counted) > remaining else rows
+                    remaining -= len(counted)
+                yield batch, in_rows(rows) if self.one_by_one and batch.prepared is None else rows
                 if self.limited:
                     return
-                remaining -= len(counted)
 
     def count(self, run: RowsRun) -> int:
         """Return the number of counted rows."""
-        return sum(len(self._counted(rows)) for _, rows in self.batches(run))
+        with closing(self._batches(run)) as batches:
+            return sum(len(self._counted(rows)[1]) for _, rows in batches)
 
     def _batches(self, run: RowsRun) -> Generator[tuple[Any, list[Any]], None, None]:
         if self.row_filter is not None:
@@ -81,13 +84,36 @@ class SelectedRows(msgspec.Struct):
         rows: list[Any] = batch.rows if self.row_filter is None else self.row_filter.select(batch.rows, endpoints)
         if self.skip is None:
             return rows
-        counted = self._counted(rows)
+        rows, counted = self._counted(rows)
         if self.skip >= len(counted):
             self.skip -= len(counted)
             return []
-        rows, self.skip = rows[counted[self.skip] :], None
+        rows, self.skip = _part(rows, counted[self.skip], None), None
         return rows
 
-    def _counted(self, rows: list[Any]) -> list[int]:
-        """Return the positions of the rows that count."""
-        return [index for index, row in enumerate(rows) if type(row) is not RawFrame and row.kind in self.kinds]
+    def _counted(self, rows: list[Any]) -> tuple[list[Any], Sequence[int]]:
+        """Return the rows, of which each that counts has a position, and these positions."""
+        if not _in_columns(rows):
+            rows = in_rows(rows)
+            return rows, [index for index, row in enumerate(rows) if self._counts(row)]
+        ordered = opened(rows)
+        if FrameRow.kind not in self.kinds:
+            return [ordered], [place for place, row in ordered.placed() if self._counts(row)]
+        uncounted = {place for place, row in ordered.placed() if not self._counts(row)}
+        places = range(len(ordered))
+        return [ordered], [place for place in places if place not in uncounted] if uncounted else places
+
+    def _counts(self, row: Any) -> bool:
+        return type(row) is not RawFrame and row.kind in self.kinds
+
+
+def _in_columns(rows: list[Any]) -> bool:
+    return split(rows)[0] is not None
+
+
+def _part(rows: list[Any], start: int, stop: int | None) -> list[Any]:
+    """Return the rows between two positions, as `SelectedRows` counts them."""
+    if not _in_columns(rows):
+        return rows[start:stop]
+    ordered = rows[0]
+    return [ordered.chosen([*range(start, len(ordered) if stop is None else stop)])]

@@ -25,6 +25,10 @@ MESSAGES_IN_COLUMNS_MAX = 65_536
 OPENED_IN_COLUMNS_MAX_BYTES = 32 << 20
 """Bytes to which the payloads of such a part may decompress: less is kept of them, but how much less is not known in advance."""
 
+PAYLOADS_MAX_BYTES = 4 << 20
+"""Payload text that rows handed on at once may hold, and bytes to which the payloads of such a part may decompress if these are kept: a
+block can decompress to thousands of times its size."""
+
 
 def ordered_rows_type(options: Options, kinds: AbstractSet[str], evaluated: AbstractSet[str] = frozenset()) -> Any:
     """Return a function that makes ordered rows of the compiled reader; None if there is no such reader, or rows are examined one by one.
@@ -32,7 +36,7 @@ def ordered_rows_type(options: Options, kinds: AbstractSet[str], evaluated: Abst
     `kinds`: rows that are handed on, or that rules need; `evaluated`: rows that rules need.
     """
     native, _ = load_native()
-    if native is None or not options.columns or JourneyRow.kind in kinds:
+    if native is None or not options.columns or JourneyRow.kind in kinds or opens_messages(options, kinds):
         return None
     if MessageRow.kind in kinds and (MessageRow.kind in evaluated or not _keeps_messages(options)):
         return None
@@ -51,16 +55,15 @@ def opens_messages(options: Options, kinds: AbstractSet[str]) -> bool:
 
 
 def _keeps_messages(options: Options) -> bool:
-    whole = options.message_columns is None and options.payload is None
-    return options.together and whole and not _looks_into_frames(options)
+    return options.message_columns is None and not _looks_into_frames(options)
 
 
 def _looks_into_frames(options: Options) -> bool:
     return options.raw or options.places
 
 
-def have_many_messages(steps: Iterable[Step]) -> bool:
-    """Return True when the frames of steps have more messages than may be in memory together."""
+def have_many_messages(steps: Iterable[Step], *, payloads: bool) -> bool:
+    """Return True when the frames of steps have more messages than may be in memory together, with or without their payloads."""
     messages = size = 0
     for _, _, frames in steps:
         if frames is None:
@@ -75,7 +78,7 @@ def have_many_messages(steps: Iterable[Step]) -> bool:
             if (metadata := row.metadata) is not None:
                 messages += max(metadata.get("num_messages_in_batch", 1), 1)
                 size += max(metadata.get("uncompressed_size", 0), 0)
-    return messages > MESSAGES_IN_COLUMNS_MAX or size > OPENED_IN_COLUMNS_MAX_BYTES
+    return messages > MESSAGES_IN_COLUMNS_MAX or size > (PAYLOADS_MAX_BYTES if payloads else OPENED_IN_COLUMNS_MAX_BYTES)
 
 
 class OrderedKeys(Sequence[RowKey]):

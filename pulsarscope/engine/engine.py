@@ -18,14 +18,14 @@ from pulsarscope.dissect.contract.dissector import Dissector
 from pulsarscope.dissect.contract.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.contract.session import SessionSettings
 from pulsarscope.dissect.plugins.registry import finding_codes, payload_decoders
-from pulsarscope.engine.column_rows import opens_messages, ordered_rows_type, steps_in_rows
+from pulsarscope.engine.column_rows import PAYLOADS_MAX_BYTES, opens_messages, ordered_rows_type, steps_in_rows
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, RowKey, Step, in_order, in_stretches
 from pulsarscope.engine.resting import RestingConnections
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
 from pulsarscope.engine.short_connections import ShortConnections
-from pulsarscope.engine.timelines import PAYLOADS_MAX_BYTES, KeyedRows, Timelines
+from pulsarscope.engine.timelines import KeyedRows, Timelines
 from pulsarscope.inputs.key_logs import Secrets, add_key_log
 from pulsarscope.inputs.private_keys import passwords, rsa_keys
 from pulsarscope.model.errors import UsageError
@@ -417,12 +417,13 @@ class Engine:
                 self._rules.feed(rows, keys)
             elif written:
                 return rows, keys
-            kept = ordered.without([*self._for_rules], exchanges=ExchangeRow.kind in self._options.records)
-            if written:
+            kept = ordered.without([*self._for_rules], frames=written, exchanges=ExchangeRow.kind in self._options.records)
+            if written or (self._options.together and not self._options.anchors):
                 return [kept, *following], keys.each(kept) if keys else []
-            return [*kept.all(frames=False), *following], []
+            return [*kept.all(), *following], []
         if self._rules is None:
-            return rows, keys
+            # Frames of which there are too many messages for columns, and that nobody asked for, are among the rows.
+            return [row for row in rows if type(row) not in self._for_rules] if self._timelines.in_columns else rows, keys
         # By type, and without messages if no rule requires them: batches have a hundred per frame.
         if not keys:
             self._rules.feed([row for row in rows if type(row) not in self._unheard] if self._unheard else rows)

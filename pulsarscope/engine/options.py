@@ -40,10 +40,10 @@ class Options(msgspec.Struct, frozen=True):
     rows_max: int | None = None
     """Largest number of rows handed on at once; None: all rows of a block."""
     together: bool = False
-    """True to hand on `records.EntryMessages` instead of message rows; only with `rows_max`."""
+    """True to hand on `records.EntryMessages` instead of message rows; and with `columns`, but without `anchors`, exchanges and messages in
+    columns if no frames are requested. Only with `rows_max`."""
     columns: bool = False
-    """True to hand on frames in the columns of a compiled reader, if there is one (`engine.column_rows`); messages only if they are kept
-    `together`."""
+    """True to hand on frames in the columns of a compiled reader, if there is one, with exchanges and messages (`engine.column_rows`)."""
     frames_alone: bool = False
     """With `columns`: only frames are requested, and findings only in their text. Short connections are then read without Python
     (`engine.short_connections`), and have no connection rows."""

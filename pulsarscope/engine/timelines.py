@@ -13,7 +13,14 @@ import msgspec
 from pulsarscope.capture import Inputs
 from pulsarscope.dissect.contract.frames import FrameBatch
 from pulsarscope.dissect.framing.column_batch import ColumnBatch
-from pulsarscope.engine.column_rows import OrderedKeys, have_many_messages, ordered_rows_type, rows_in_columns, steps_in_rows
+from pulsarscope.engine.column_rows import (
+    PAYLOADS_MAX_BYTES,
+    OrderedKeys,
+    have_many_messages,
+    ordered_rows_type,
+    rows_in_columns,
+    steps_in_rows,
+)
 from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
 from pulsarscope.engine.expected_findings import Located
 from pulsarscope.engine.ledger import Ledger
@@ -27,9 +34,6 @@ from pulsarscope.model.limits import MEMORY_MAX_BYTES, WAITING_MAX_BYTES
 from pulsarscope.model.records import ConnectionRow, EntryMessages, FrameRow, MessageRow, RawFrame, RowList, finding_row, row_type
 from pulsarscope.tcp import ConnectionEvents
 from pulsarscope.tcp.connection import ClosedConnection, Connection
-
-PAYLOADS_MAX_BYTES = 4 << 20
-"""Payload text that rows handed on at once may hold: a block can decompress to thousands of times its size."""
 
 LARGE_FRAME_PACKETS = 8
 """Packets per frame from which frames count as large: their blocks may be large as well, because they yield few rows."""
@@ -285,7 +289,7 @@ class Timelines:
     def rows(self, steps: list[Step], index_of: dict[str, int], *, keyed: bool) -> Iterator[tuple[list[Any], list[RowKey] | OrderedKeys]]:
         """Carry out the steps of a block, and yield their rows in the order of their moments."""
         in_columns = self.in_columns
-        if in_columns and self._gives_messages and have_many_messages(steps):
+        if in_columns and self._gives_messages and have_many_messages(steps, payloads=self.gives_payloads):
             steps, in_columns = [*steps_in_rows(steps, self.settings[None].kept())], False
         if in_columns:
             ordered = rows_in_columns(steps, self._ordered_rows, self.observe_columns, self.carry_out)

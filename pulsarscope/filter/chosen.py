@@ -9,6 +9,7 @@ from typing import Any
 
 from pulsarscope.filter.follow import UserFilter
 from pulsarscope.filter.selection import INPUT_LAYER, Timed
+from pulsarscope.model.ordered_rows import in_rows
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow, RawFrame, Row
 
 
@@ -20,8 +21,6 @@ class ChosenRows:
         self.description = "match the filter"
         """Description without the name that is followed."""
         self.payload = chooser.payload
-        self.takes_columns = False
-        """Each row is examined."""
         self.learn = None
         """A copy's rows can be selected without learning anything first."""
         self.seen = dict.fromkeys(kinds, 0)
@@ -46,7 +45,7 @@ class ChosenRows:
             self._sorted = True
         passed = []
         chosen = True
-        for row in rows:
+        for row in in_rows(rows):
             if isinstance(row, Row):
                 chosen = self._has(_place(row))
                 if row.kind in self.seen:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 from pulsarscope.dissect.contract.capabilities import FOLLOW_SUBJECTS, FollowTest, MessageTest
 from pulsarscope.dissect.contract.dissector import Dissector
@@ -18,7 +18,7 @@ from pulsarscope.model.bounded_tables import drop_oldest, remember
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX, FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
-from pulsarscope.model.ordered_rows import as_ordered
+from pulsarscope.model.ordered_rows import as_ordered, in_rows, split
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 
@@ -33,11 +33,8 @@ class FollowFilter:
     get its name only with PRODUCER_SUCCESS.
     """
 
-    def __init__(self, kind: str, name: str, dissectors: Iterable[Dissector], *, in_columns: bool = False) -> None:
-        """Follow the subject of a kind (connection, topic, message …) and name. Raises UsageError if no protocol has such a subject.
-
-        `in_columns`: frames that a compiled reader has in columns stay there (`model.ordered_rows`).
-        """
+    def __init__(self, kind: str, name: str, dissectors: Iterable[Dissector]) -> None:
+        """Follow the subject of a kind (connection, topic, message …) and name. Raises UsageError if no protocol has such a subject."""
         self.description = f"belong to {kind} {name}"
         """End of a sentence about the rows that pass."""
         self.payload: str | None = None
@@ -72,8 +69,7 @@ class FollowFilter:
         """Names of frames that carried a followed message, according to another run."""
         self.learn = self._learn if self._message_tests else None
         """Takes the message rows of another run of the same capture, if they must be known first; `select` then needs them as well."""
-        self._in_columns = in_columns
-        native = load_native()[0] if self.takes_columns else None
+        native = None if self.subject_column() is None else load_native()[0]
         self._followed: Any = None if native is None else native.Followed(PENDING_REQUESTS_MAX, FOLLOW_REQUESTS_MAX)
         """State of the compiled reader about frames, instead of `_passed` and `_unanswered`."""
 
@@ -89,7 +85,9 @@ class FollowFilter:
         """Return the rows that pass, like `Filter.select`."""
         del endpoints
         if self._followed is not None:
-            return self._select_columns(as_ordered(rows))
+            selected = self._select_columns(as_ordered(rows))
+            return in_rows(selected) if split(rows)[0] is None else selected
+        rows = in_rows(rows)
         self._subject.introduce(rows)
         return self._selected(rows)
 
@@ -107,8 +105,6 @@ class FollowFilter:
                 frames = ordered.names_at(places) | {(row.file, row.packet, row.sub) for row in rows}
             places = sorted([*places, *(place for place, row in others if _explains(row, frames))])
         chosen = ordered.chosen(places, earlier)
-        if not self._in_columns:
-            return cast("list[Any]", chosen.all())
         return [chosen] if len(chosen) else []
 
     def _ask(self, row: FrameRow) -> tuple[bool, bool]:
@@ -159,11 +155,6 @@ class FollowFilter:
         self.kept[FrameRow.kind] += len(earlier) + len(selected)
         return passed
 
-    @property
-    def takes_columns(self) -> bool:
-        """True when the frames of the subject are determined by their connection or topic."""
-        return self.subject_column() is not None
-
     def subject_column(self) -> tuple[str, FollowTest] | None:
         """Return the column that alone determines the frames of the subject, and a test of it; None if more must be known."""
         if self._kind not in ("connection", "topic") or len(self._tests) != 1 or self._message_tests:
@@ -211,7 +202,6 @@ class JoinedFilter:
         self.payload = follow_filter.payload
         self.seen, self.kept = follow_filter.seen, display_filter.kept
         self.first = follow_filter
-        self.takes_columns = follow_filter.takes_columns
         self._display_filter = display_filter
 
     def absence(self) -> str | None:

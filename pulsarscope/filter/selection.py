@@ -34,7 +34,7 @@ from pulsarscope.filter.syntax import (
 from pulsarscope.model.connection_name import connection_label, first_packet
 from pulsarscope.model.latency import OCTAVE_BITS
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX
-from pulsarscope.model.ordered_rows import split
+from pulsarscope.model.ordered_rows import in_rows, opened, split
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 from pulsarscope.model.text import either
 
@@ -139,11 +139,6 @@ class Filter:
         self._there: dict[str, dict[str, None]] = {column: {} for column in self._asked}
         """Names in the rows so far, as long as none has passed."""
 
-    @property
-    def takes_columns(self) -> bool:
-        """True when ordered rows of a compiled reader (`model.ordered_rows`) may be selected."""
-        return self.payload is None
-
     def begin(self, run: Timed) -> None:
         """Make times without a date count from the first packet of a run, instead of the first row."""
         self._run = run
@@ -156,22 +151,17 @@ class Filter:
         those that match; connections always.
         """
         self.context.endpoints = endpoints
-        ordered, following = split(rows)
-        if ordered is not None:
-            if self.context.start is None and self._run is not None:
-                self.context.start = self._run.start
-            if self.context.start is not None:
-                return [self._select_columns(ordered), *self.select(following, endpoints)]
-            rows = [*ordered.all(), *following]
+        if self.context.start is None and self._run is not None:
+            self.context.start = self._run.start
+        if split(rows)[0] is not None and self.context.start is not None:
+            return [self._select_columns(opened(rows))]
+        rows = in_rows(rows)
         if self.context.start is None:
             self._set_start(rows)
         passed = self._selected(rows)
         if self._asked and not any(self.kept.values()):
             self._collect(rows)
-        if self._removes_payload:
-            for row in passed:
-                if isinstance(row, MessageRow):
-                    row.payload = None
+        self._remove_payloads(passed)
         return passed
 
     def _selected(self, rows: Sequence[Any]) -> list[Any]:
@@ -199,17 +189,20 @@ class Filter:
 
     def _select_columns(self, ordered: Any) -> Any:
         """Return the ordered rows of a compiled reader that pass; frames in columns become rows only for tests that need rows."""
-        places, seen = ordered.matching(mask_of(self.trees[FrameRow.kind], self.context))
-        self.seen[FrameRow.kind] += seen
-        self.kept[FrameRow.kind] += len(places)
+        places: list[int] = []
+        if (of_frames := self.trees.get(FrameRow.kind)) is not None:
+            places, seen = ordered.matching(mask_of(of_frames, self.context))
+            self.seen[FrameRow.kind] += seen
+            self.kept[FrameRow.kind] += len(places)
         kept: list[int] = []
         latest = -1
         for place, row in ordered.placed():
             if type(row) is FindingRow:
                 latest = self._pass_frame(ordered, places[: bisect_left(places, place)], latest)
-            if self._selected([row]):
+            if passed := self._selected([row]):
                 kept.append(place)
                 latest = place if row.kind == FrameRow.kind else latest
+                self._remove_payloads(passed)
         self._pass_frame(ordered, places, latest)
         if self._asked and not any(self.kept.values()):
             others, counted = ordered.counted(OCTAVE_BITS, 0)
@@ -224,6 +217,13 @@ class Filter:
         frame = ordered.row(places[-1])
         self._last_frame = frame.file, frame.packet, frame.sub
         return places[-1]
+
+    def _remove_payloads(self, rows: Sequence[Any]) -> None:
+        """Remove the payloads from messages that passed, if they are for the filter alone."""
+        if self._removes_payload:
+            for row in rows:
+                if isinstance(row, MessageRow):
+                    row.payload = None
 
     def absence(self) -> str | None:
         """Return in words which names of the filter do not exist, and which do, if nothing has passed; else None."""
@@ -245,10 +245,8 @@ class Filter:
                         there[name] = None
 
     def _set_start(self, rows: Sequence[Any]) -> None:
-        self.context.start = None if self._run is None else self._run.start
-        if self.context.start is None:
-            times = (row.time for row in rows if isinstance(row, Row) and row.kind in self._predicates)
-            self.context.start = next((time for time in times if time is not None), None)
+        times = (row.time for row in rows if isinstance(row, Row) and row.kind in self._predicates)
+        self.context.start = next((time for time in times if time is not None), None)
 
     def _explains(self, row: Any) -> bool:
         if type(row) is not FindingRow:

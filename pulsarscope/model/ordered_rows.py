@@ -30,6 +30,20 @@ def others(rows: Sequence[Any]) -> Sequence[Any]:
     return following if ordered is None else [*ordered.others(), *following]
 
 
+def opened(rows: Sequence[Any]) -> Any:
+    """Return ordered rows that stand for a batch, of which each place is one row, and only frames are in columns."""
+    return as_ordered(rows).opened(EntryMessages)
+
+
+def in_rows(rows: Sequence[Any]) -> list[Any]:
+    """Return the rows of a batch one by one."""
+    ordered, following = split(rows)
+    if ordered is None:
+        return [each for row in following for each in (row.rows() if type(row) is EntryMessages else (row,))]
+    one_by_one: list[Any] = opened(rows).all()
+    return one_by_one
+
+
 def in_parts(rows: list[Any], most: int) -> Iterator[list[Any]]:
     """Yield rows in parts of at most `most` rows and messages, or of a single row; an empty list is one part."""
     begin = size = 0

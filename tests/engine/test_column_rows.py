@@ -38,8 +38,8 @@ from tests.scenarios.connections import connected
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.frames import Single, batch, compress
 
-MESSAGES, BESIDE = 4, 6
-"""The options of `BothReaders` with which messages alone are asked for, and beside frames."""
+MESSAGES, BESIDE, FRAMELESS = 4, 6, 8
+"""The options of `BothReaders` with which messages alone are asked for, beside frames, and with exchanges."""
 
 CODECS = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
@@ -128,14 +128,14 @@ def traffic(random: Random, port: int, count: int, odd_share: float) -> Conversa
     return talk
 
 
-def check(folder: Path, *talks: Conversation, asked: tuple[int, ...] = (MESSAGES, BESIDE), block: int | None = None) -> None:
+def check(folder: Path, *talks: Conversation, asked: tuple[int, ...] = (MESSAGES, BESIDE, FRAMELESS), block: int | None = None) -> None:
     """Require the messages of the Python reader of these connections, and the frames and all else beside them."""
     packets = sorted((packet for each in talks for packet in each.packets), key=lambda packet: packet.time_ns)
     for other in asked:
         BothReaders(folder, corpus_options()).check(pcap(packets), other=other, block=block)
 
 
-@pytest.mark.parametrize("asked", [MESSAGES, BESIDE])
+@pytest.mark.parametrize("asked", [MESSAGES, BESIDE, FRAMELESS])
 @pytest.mark.parametrize("connections", [1, 3])
 def test_batches_are_opened_in_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: int, asked: int) -> None:
     opened: list[str] = []
@@ -188,7 +188,9 @@ def test_blocks_of_lz4_give_what_the_library_gives(tmp_path: Path, number: int) 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_traffic_gives_the_messages_of_the_reference(tmp_path: Path, random: Random) -> None:
     odd_share = random.choice((0.0, 0.02, 0.1, 0.5))
-    check(tmp_path, *(traffic(random, 40000 + each, random.randrange(120), odd_share) for each in range(random.randrange(1, 4))))
+    asked = random.choice((MESSAGES, BESIDE, FRAMELESS))
+    talks = [traffic(random, 40000 + each, random.randrange(120), odd_share) for each in range(random.randrange(1, 4))]
+    check(tmp_path, *talks, asked=(asked,))
 
 
 @pytest.mark.parametrize("bound", ["messages", "bytes", "decompressed"])
@@ -207,13 +209,14 @@ def test_bounds_are_those_of_the_reference(tmp_path: Path, monkeypatch: pytest.M
 def test_parts_of_very_many_messages_become_rows_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     parts: list[bool] = []
 
-    def judged(steps: list[Any]) -> bool:
-        parts.append(have_many_messages(steps))
+    def judged(steps: list[Any], *, payloads: bool) -> bool:
+        parts.append(have_many_messages(steps, payloads=payloads))
         return parts[-1]
 
     monkeypatch.setattr(timelines, "have_many_messages", judged)
     monkeypatch.setattr(column_rows, bound, 600)
-    check(tmp_path, *(traffic(Random(port), 40000 + port, 300, 0.05) for port in range(2)), asked=(BESIDE,))  # noqa: S311 - repeatable
+    monkeypatch.setattr(column_rows, "PAYLOADS_MAX_BYTES", 600)
+    check(tmp_path, *(traffic(Random(port), 40000 + port, 300, 0.05) for port in range(2)), asked=(BESIDE, FRAMELESS))  # noqa: S311 - repeatable
     assert {*parts} == {False, True}
 
 

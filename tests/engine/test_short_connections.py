@@ -54,9 +54,9 @@ from tests.scenarios.options import Options
 from tests.scenarios.packets import ACK, FIN, RST, SYN
 from tests.scenarios.wire_mutations import damaged
 
-IN_COLUMNS, IN_TEXT, WITH_RULES = 3, 5, 2
-"""The options of `BothReaders` with which short connections are read without Python; the last ones ask for all rows but messages, and for
-what rules say."""
+IN_COLUMNS, IN_TEXT, WITH_RULES, ANSWERED = 3, 5, 2, 7
+"""The options of `BothReaders` with which short connections are read without Python; `WITH_RULES` asks for all rows but messages, and for
+what rules say, `ANSWERED` for exchanges."""
 
 TOKEN = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in (b'{"alg":"HS256"}', b'{"sub":"a","exp":1800000000}', b"signature"))
 
@@ -237,6 +237,22 @@ def test_for_text_plain_connections_without_anything_to_open_are_read_without_py
     for block in (None, 1000, 100):
         BothReaders(tmp_path, corpus_options()).check(pcap(UNBATCHED[name]().packets), other=IN_TEXT, block=block)
     assert left == []
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_exchanges_of_plain_connections_are_those_of_the_reference(tmp_path: Path, name: str) -> None:
+    for block in (None, 1000, 100):
+        packets = PLAIN[name]().packets
+        BothReaders(tmp_path, corpus_options()).check(pcap(packets), other=ANSWERED, block=block)
+        BothReaders(tmp_path, corpus_options()).check(pcap(packets[:-3]), other=ANSWERED, block=block)
+
+
+def test_what_waits_for_an_answer_when_the_capture_ends_is_an_exchange(tmp_path: Path) -> None:
+    for asked in (lookup(7), send(1, 90)):
+        path = write_pcap(tmp_path / "open.pcap", whole().client(asked).packets)
+        with reader("require"):
+            assert [row.status for row in ps.open(path).exchanges()][-1] == "unanswered"
+        BothReaders(tmp_path, corpus_options()).check(path.read_bytes(), other=ANSWERED)
 
 
 @pytest.mark.parametrize("name", TO_OPEN)

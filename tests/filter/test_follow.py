@@ -14,6 +14,7 @@ from pulsarscope.engine.parallel import run
 from pulsarscope.filter import FollowFilter
 from pulsarscope.filter import follow as module
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.ordered_rows import in_rows
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
@@ -187,7 +188,7 @@ def test_frames_in_columns_are_followed_as_rows_are(
         with reader(choice):
             options = Options(records=frozenset({"frame", "connection", "finding"}), columns=True, dissectors=make_dissectors)
             follow_filter = FollowFilter(kind, name, make_dissectors())
-            selected = [row for batch in run([str(path)], options, 1) for row in follow_filter.select(batch.rows, {})]
+            selected = [row for batch in run([str(path)], options, 1) for row in in_rows(follow_filter.select(batch.rows, {}))]
             found.append(([repr(row) for row in selected], follow_filter.seen, follow_filter.kept, follow_filter.absence()))
     assert found[0] == found[1]
 

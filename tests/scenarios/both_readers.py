@@ -121,7 +121,10 @@ class BothReaders:
         beside = msgspec.structs.replace(
             in_columns, records=counted | of_messages, payload=None, rows_max=ROWS_MAX, together=True, places=False
         )
-        self._options = [*(msgspec.structs.replace(quick, raw=raw) for raw in (False, True)), in_columns, whole, messages, shown, beside]
+        answered = msgspec.structs.replace(whole, records=frozenset({"exchange", "finding"}), frames_alone=False)
+        frameless = msgspec.structs.replace(beside, records=of_messages | {"exchange"}, payload="text")
+        of_all = (msgspec.structs.replace(quick, raw=raw) for raw in (False, True))
+        self._options = [*of_all, in_columns, whole, messages, shown, beside, answered, frameless]
         self._dissectors = {choice: dissectors_of(choice) for choice in ("off", "require")}
 
     def check(
@@ -136,8 +139,9 @@ class BothReaders:
         """Require equal rows.
 
         `other` is a number: of 1 whole frames are asked for, too, of 2 and 3 frames in columns, of 3 no more, of 4 messages,
-        of 5 what text shows of frames, of 6 messages beside frames in columns. `block`: bytes
-        of a block, so many that the size of the input chooses them if None. `following`: a second file.
+        of 5 what text shows of frames, of 6 messages beside frames in columns, of 7 exchanges of which nothing else is asked for, of 8
+        exchanges and messages in columns. `block`: bytes of a block, so many that the size of the input chooses them if None. `following`:
+        a second file.
         """
         del good_checksums_max
         files = [data] if following is None else [data, following]
@@ -176,14 +180,18 @@ def dissectors_of(choice: str) -> Callable[..., tuple[Dissector, ...]]:
 def rows_of(rows: Sequence[Any]) -> Sequence[Any]:
     """Return rows, also made from ordered rows of the compiled reader, and from messages that stay together.
 
-    Require that the compiled reader writes the lines, and makes the tables, of the rows that it has in columns.
+    Require that the compiled reader writes the lines, and makes the tables, of the rows that it has in columns, and that they are the same
+    if each place is one row.
     """
     ordered, following = ordered_rows.split(rows)
     if ordered is None:
         return [*chain.from_iterable(map(_each, rows))]
     among = ordered.all()
     require_equal(_lines(among).split(b"\n"), b"".join(_ENCODER.ordered(ordered, (), _lines)).split(b"\n"))
+    opened = ordered_rows.opened([ordered])
     found = [*chain.from_iterable(map(_each, [*among, *following]))]
+    require_equal([repr(row) for row in found], [repr(row) for row in [*opened.all(), *chain.from_iterable(map(_each, following))]])
+    require(len(opened) == len(opened.all()), "a place is several rows")
     if has_pyarrow():
         others = [*ordered.others(), *following]
         for kind in KINDS_IN_COLUMNS:

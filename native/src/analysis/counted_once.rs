@@ -32,7 +32,7 @@ impl HeldFrames {
 
     /// Return the rows of frames and exchanges.
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        caught(|| self.of.borrow(py).rows_of(py, &self.order, true))
+        caught(|| self.of.borrow(py).rows_of(py, &self.order))
     }
 }
 
@@ -219,7 +219,7 @@ impl<'a, 'py> Part<'a, 'py> {
                     self.connections[number].carrying += i64::from(frame.named.messages.is_some_and(|messages| messages != 0));
                     let count = 1 + usize::from(rows.exchanges && frame.ends_exchange());
                     if !self.take(number, (*at, *of), count, frame.time)? {
-                        inner.call_method1(intern!(py, "extend"), (rows.rows_of(py, &[(*at, *of)], true)?,))?;
+                        inner.call_method1(intern!(py, "extend"), (rows.rows_of(py, &[(*at, *of)])?,))?;
                     }
                 }
                 Of::Row(index) => {
@@ -428,7 +428,7 @@ impl<'a, 'py> Part<'a, 'py> {
         connection.state = State::Unknown;
         self.new -= usize::from(std::mem::take(&mut connection.is_new));
         let own = std::mem::take(&mut connection.own);
-        inner.call_method1(intern!(self.py, "extend"), (self.rows.rows_of(self.py, &own, true)?,))?;
+        inner.call_method1(intern!(self.py, "extend"), (self.rows.rows_of(self.py, &own)?,))?;
         Ok(())
     }
 
@@ -509,7 +509,7 @@ impl<'a, 'py> Part<'a, 'py> {
                     }
                     _ => {
                         self.append_held(list, &shared, std::mem::take(&mut order))?;
-                        list.call_method1(intern!(py, "extend"), (self.rows.rows_of(py, &[(*at, *of)], true)?,))?;
+                        list.call_method1(intern!(py, "extend"), (self.rows.rows_of(py, &[(*at, *of)])?,))?;
                     }
                 }
             }

@@ -32,6 +32,8 @@ pub struct OrderedRows {
     pub of_rows: Vec<u32>,
     /// Whether receipts also stand for exchange rows.
     pub exchanges: bool,
+    /// Whether frames in columns have no rows of their own.
+    pub frameless: bool,
 }
 
 /// Names, each with a number.
@@ -76,7 +78,8 @@ impl OrderedRows {
         let batches = self.batches.iter().map(|batch| batch.clone_ref(py)).collect();
         let (names, of_batches) = (self.names.clone(), self.of_batches.clone());
         let of_frames = self.of_frames.clone();
-        let mut part = OrderedRows { batches, names, of_batches, of_frames, exchanges, ..OrderedRows::default() };
+        let frameless = self.frameless;
+        let mut part = OrderedRows { batches, names, of_batches, of_frames, exchanges, frameless, ..OrderedRows::default() };
         self.append_to(py, &mut part, order, kept);
         part
     }
@@ -124,8 +127,8 @@ impl OrderedRows {
         stops
     }
 
-    /// Return the rows at some places, in this order; without `frames`, frames in columns are omitted, but not the exchanges that they end.
-    pub fn rows_of<'py>(&self, py: Python<'py>, places: &[(i64, Of)], frames: bool) -> PyResult<Bound<'py, PyList>> {
+    /// Return the rows at some places, in this order.
+    pub fn rows_of<'py>(&self, py: Python<'py>, places: &[(i64, Of)]) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
         for (_, of) in places {
             match of {
@@ -133,7 +136,7 @@ impl OrderedRows {
                 Of::Frame(batch, index) => {
                     let batch = self.batches[*batch as usize].bind(py).try_borrow()?;
                     if let Entry::Frame(frame) = &batch.entries[*index as usize] {
-                        if frames {
+                        if !self.frameless {
                             rows.append(batch.named_row(py, frame)?)?;
                         }
                         if let Some(exchange) = if self.exchanges { batch.exchange(py, frame)? } else { None } {

@@ -48,13 +48,13 @@ pub struct Table<'py> {
 pub type Given<'py> = (String, Vec<(Bound<'py, PyString>, String)>, Vec<Bound<'py, PyList>>, Bound<'py, PyAny>, Bound<'py, PyType>);
 
 impl<'py> Table<'py> {
-    pub fn new(given: Given<'py>, exchanges: bool, rows: usize) -> PyResult<Self> {
+    pub fn new(given: Given<'py>, frames: bool, exchanges: bool, rows: usize) -> PyResult<Self> {
         let (kind, names, cells, json, entries) = given;
         if cells.len() != names.len() {
             return Err(PyValueError::new_err("there are not as many columns of cells as names"));
         }
         let of_frames = match kind.as_str() {
-            "frame" => OfFrames::Frames,
+            "frame" if frames => OfFrames::Frames,
             "exchange" if exchanges => OfFrames::Exchanges,
             "message" => OfFrames::Messages,
             _ => OfFrames::Nothing,

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::frames::{Frame, Frames};
 use crate::output::frame_summary::FrameSummaries;
-use crate::output::line_parts::{push_duration, push_place, GAP, MINUTES, SECOND};
+use crate::output::line_parts::{push_duration, push_place, Seconds, GAP, MINUTES, SECOND};
 use crate::output::summaries::Summaries;
 use crate::schema::tables::Tables;
 
@@ -25,8 +25,8 @@ const GOOD: usize = 2;
 /// write them; a command in its colour, and its cells; a shortened topic; a summary. And the summaries made so far.
 pub type Parts<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, PyRefMut<'py, Summaries>);
 
-/// The slow latency, the time from which times count, the time of the preceding frame, and the widths of times and of names.
-pub type Numbers = (i64, i64, i64, (usize, usize));
+/// The slow latency, the time of the preceding frame, and the widths of times and of names.
+pub type Numbers = (i64, i64, (usize, usize));
 
 /// Start of a dim part, of a slow one, their end, character of shafts, the mark of a millionth, that of a correct checksum including the
 /// space before it, and heads of arrows to the left and to the right.
@@ -46,6 +46,7 @@ pub struct Lines<'py> {
     command_of: Bound<'py, PyAny>,
     summaries: FrameSummaries<'py>,
     look: Look,
+    seconds: Seconds<'py>,
     /// Sides by batch and origin.
     sides: HashMap<(usize, u32), Option<Rc<Side>>>,
     commands: HashMap<u8, Rc<(String, usize)>>,
@@ -56,22 +57,23 @@ pub struct Lines<'py> {
 }
 
 impl<'py> Lines<'py> {
-    pub fn new(py: Python<'py>, parts: Parts<'py>, look: Look) -> Self {
+    pub fn new(py: Python<'py>, parts: Parts<'py>, look: Look, seconds: Seconds<'py>) -> Self {
         let (side_of, command_of, short_topic, summary, made) = parts;
         let summaries = FrameSummaries::new(py, short_topic, summary, made);
         let (sides, commands) = Default::default();
         let (summary, latency, shaft, text) = Default::default();
-        Lines { py, side_of, command_of, summaries, look, sides, commands, summary, latency, shaft, text }
+        Lines { py, side_of, command_of, summaries, look, seconds, sides, commands, summary, latency, shaft, text }
     }
 
     /// Append the line of a frame; return false if Python must write it.
     pub fn append(&mut self, batch: usize, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<bool> {
-        let (slow, zero, before, widths) = self.look.2;
+        let (slow, before, widths) = self.look.2;
         let latency = frame.named.latency;
-        let (Some(elapsed), Some(pause)) = (frame.time.checked_sub(zero), frame.time.checked_sub(before)) else { return Ok(false) };
-        if frame.parts().numbers.rare || elapsed < 0 || pause >= SECOND || latency.is_some_and(|latency| latency >= MINUTES) {
+        let pauses = frame.time.checked_sub(before).is_none_or(|pause| pause >= SECOND);
+        if frame.parts().numbers.rare || pauses || latency.is_some_and(|latency| latency >= MINUTES) {
             return Ok(false);
         }
+        let Some(rest) = self.seconds.rest(frame.time)? else { return Ok(false) };
         let Some(side) = self.side(batch, frames, frame)? else { return Ok(false) };
         let (label, before, behind, color, uncolor, width, rightward) = &*side;
         let command = self.command(frames, tables, frame)?;
@@ -88,7 +90,7 @@ impl<'py> Lines<'py> {
         let mut widened = widths;
         self.text.push_str(dim);
         let file = self.look.3.then(|| frames.file(frame));
-        push_place(file, frame.packet, i64::from(frame.sub()), elapsed, &mut widened, &mut self.text);
+        push_place(file, (frame.packet, i64::from(frame.sub())), (&self.seconds, rest), &mut widened, &mut self.text);
         if widened != widths {
             self.text.truncate(start);
             return Ok(false);
@@ -138,7 +140,7 @@ impl<'py> Lines<'py> {
         }
         self.text.push_str(behind);
         self.text.push('\n');
-        self.look.2 .2 = frame.time;
+        self.look.2 .1 = frame.time;
         Ok(true)
     }
 

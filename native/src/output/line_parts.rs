@@ -2,14 +2,47 @@
 
 use std::fmt::Write;
 
+use pyo3::prelude::*;
+
 pub const GAP: &str = "  ";
 pub const SECOND: i64 = 1_000_000_000;
 /// Latency from which minutes are shown, ns.
 pub const MINUTES: i64 = 119_500_000_000;
 
-/// Append the name of a frame, with its file if there are several, and the time in nanoseconds since the first packet, in columns that they
-/// may widen. `widths`: of times and of names.
-pub fn push_place(file: Option<i64>, packet: i64, sub: i64, elapsed: i64, widths: &mut (usize, usize), text: &mut String) {
+/// The second of the latest time, as a clock of Python shows it.
+#[derive(FromPyObject)]
+pub struct Seconds<'py> {
+    /// Start of the second, and its text up to the point.
+    #[pyo3(item(0))]
+    start: i64,
+    #[pyo3(item(1))]
+    text: String,
+    /// Returns both for a time; None where Python must write.
+    #[pyo3(item(2))]
+    of: Bound<'py, PyAny>,
+}
+
+impl Seconds<'_> {
+    /// Return the nanoseconds of a time after its second, which becomes the latest; None if Python must write.
+    pub fn rest(&mut self, time: i64) -> PyResult<Option<i64>> {
+        let rest = |start: i64| time.checked_sub(start).filter(|rest| (0..SECOND).contains(rest));
+        if rest(self.start).is_none() {
+            let Some((start, text)) = self.of.call1((time,))?.extract()? else { return Ok(None) };
+            (self.start, self.text) = (start, text);
+        }
+        Ok(rest(self.start))
+    }
+}
+
+/// Append the name of a frame, with its file if there are several, and the time in the latest second, in columns that they may widen.
+/// `widths`: of times and of names.
+pub fn push_place(
+    file: Option<i64>,
+    (packet, sub): (i64, i64),
+    (seconds, rest): (&Seconds<'_>, i64),
+    widths: &mut (usize, usize),
+    text: &mut String,
+) {
     let start = text.len();
     if let Some(file) = file {
         let _ = write!(text, "{file}:");
@@ -18,7 +51,7 @@ pub fn push_place(file: Option<i64>, packet: i64, sub: i64, elapsed: i64, widths
     align(start, &mut widths.1, text);
     text.push(' ');
     let start = text.len();
-    let _ = write!(text, "{}.{:06}", elapsed / SECOND, elapsed % SECOND / 1000);
+    let _ = write!(text, "{}{:06}", seconds.text, rest / 1000);
     align(start, &mut widths.0, text);
 }
 

@@ -10,7 +10,7 @@ use crate::caught;
 use crate::encoding::payload_text::characters;
 use crate::messages::kept_messages::{Batch, Message, Single};
 use crate::messages::MessageColumn;
-use crate::output::line_parts::{push_place, push_thousands};
+use crate::output::line_parts::{push_place, push_thousands, Seconds};
 
 const GAP: &str = "  ";
 /// Column that lines do not show: that of the broker's metadata.
@@ -26,23 +26,25 @@ type Marks = (String, String, String, String);
 type Preview<'py> = (Bound<'py, PyAny>, usize, String);
 
 /// Return the lines of the messages of an entry, and the widths of the columns of times and of names after them; None if Python must write
-/// them. `columns`: those in which the messages differ; `zero`: time from which times count; `widths`: of times and of names; `several`:
+/// them. `columns`: those in which the messages differ; `seconds`: of times; `widths`: of times and of names; `several`:
 /// whether there are several files; `preview`: see `Preview`.
 #[pyfunction]
 pub fn message_text(
     columns: &Bound<'_, PyDict>,
     shared: Shared,
     marks: Marks,
-    zero: i64,
+    seconds: Seconds<'_>,
     widths: (usize, usize),
     several: bool,
     preview: Preview<'_>,
 ) -> PyResult<Option<(String, (usize, usize))>> {
     caught(|| {
         let Some(batch) = batch_of(columns) else { return Ok(None) };
-        let mut lines = Lines { batch: &batch, shared, marks, zero, widths, several, preview, text: String::new() };
+        let mut lines = Lines { batch: &batch, shared, marks, seconds, widths, several, preview, text: String::new() };
         for (index, message) in batch.messages.iter().enumerate() {
-            if lines.append(index, message).is_none() {
+            let time = batch.singles.get(index).map_or(lines.shared.3, |single| single.time);
+            let Some(rest) = lines.seconds.rest(time)? else { return Ok(None) };
+            if lines.append(index, message, rest).is_none() {
                 return Ok(None);
             }
             if let Some(payload) = message.payload {
@@ -74,7 +76,7 @@ struct Lines<'a, 'py> {
     batch: &'a Batch,
     shared: Shared,
     marks: Marks,
-    zero: i64,
+    seconds: Seconds<'py>,
     widths: (usize, usize),
     several: bool,
     preview: Preview<'py>,
@@ -82,23 +84,19 @@ struct Lines<'a, 'py> {
 }
 
 impl Lines<'_, '_> {
-    /// Append the line of a message; None if Python must write it.
-    fn append(&mut self, index: usize, message: &Message) -> Option<()> {
-        let (file, packet, sub, time, ledger, entry) = match self.batch.singles.get(index) {
+    /// Append the line of a message, `rest` nanoseconds after the latest second; None if Python must write it.
+    fn append(&mut self, index: usize, message: &Message, rest: i64) -> Option<()> {
+        let (file, packet, sub, _, ledger, entry) = match self.batch.singles.get(index) {
             Some(Single { packet, sub, time, ledger, entry, .. }) => (self.shared.0, *packet, i64::from(*sub), *time, *ledger, *entry),
             None => self.shared,
         };
-        let elapsed = time - self.zero;
-        if elapsed < 0 {
-            return None;
-        }
         let (before, middle, unnamed, behind) = &self.marks;
         let text = &mut self.text;
         if !text.is_empty() {
             text.push('\n');
         }
         text.push_str(before);
-        push_place(self.several.then_some(file), packet, sub, elapsed, &mut self.widths, text);
+        push_place(self.several.then_some(file), (packet, sub), (&self.seconds, rest), &mut self.widths, text);
         text.push_str(middle);
         match (ledger, entry) {
             (Some(ledger), Some(entry)) if self.batch.singles.is_empty() => write!(text, "{ledger}:{entry}:{index}").ok()?,

@@ -9,7 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::frames::{Frame, Frames};
 use crate::output::frame_summary::FrameSummaries;
-use crate::output::line_parts::{push_duration, push_place, GAP, MINUTES};
+use crate::output::line_parts::{push_duration, push_place, Seconds, GAP, MINUTES};
 use crate::output::summaries::Summaries;
 use crate::schema::tables::Tables;
 
@@ -25,7 +25,7 @@ pub struct Look<'py> {
     /// Start of a dim part, of a slow one, their end, marks of an answer, of a millionth, and of a correct checksum.
     pub marks: [String; 6],
     pub slow: i64,
-    pub zero: i64,
+    pub seconds: Seconds<'py>,
     pub time_width: usize,
     pub name_width: usize,
     pub several: bool,
@@ -57,10 +57,10 @@ impl<'a, 'py> Lines<'a, 'py> {
     /// Append the line of a frame; return false if Python must write it.
     pub fn append(&mut self, batch: usize, frames: &Frames, tables: &Tables, frame: &Frame) -> PyResult<bool> {
         let named = &frame.named;
-        let elapsed = frame.time - self.look.zero;
-        if frame.parts().numbers.rare || elapsed < 0 || named.latency.is_some_and(|latency| latency >= MINUTES) {
+        if frame.parts().numbers.rare || named.latency.is_some_and(|latency| latency >= MINUTES) {
             return Ok(false);
         }
+        let Some(rest) = self.look.seconds.rest(frame.time)? else { return Ok(false) };
         let is_client = frames.is_client(frame);
         let Some(arrow) = self.arrow(batch, frames, frame, usize::from(!is_client))? else { return Ok(false) };
         let Some(command) = self.command(frames, tables, frame)? else { return Ok(false) };
@@ -71,7 +71,7 @@ impl<'a, 'py> Lines<'a, 'py> {
         let mut widths = (look.time_width, look.name_width);
         let file = look.several.then(|| frames.file(frame));
         self.text.push_str(dim);
-        push_place(file, frame.packet, i64::from(frame.sub()), elapsed, &mut widths, &mut self.text);
+        push_place(file, (frame.packet, i64::from(frame.sub())), (&look.seconds, rest), &mut widths, &mut self.text);
         let _ = write!(self.text, "{reset} {arrow} {command} ");
         if !look.summaries.write(batch, frames, tables, frame, &mut self.text)? {
             self.text.truncate(start);

@@ -12,11 +12,11 @@ import msgspec
 from pulsarscope.analysis.counted_once import IDENTIFYING
 from pulsarscope.cli.arguments.options import NEVER, AnyRequest, CommandRequest
 from pulsarscope.cli.arguments.read_options import engine_options, filter_of, names_in, record_kinds
-from pulsarscope.cli.encoded_rows import Encoding
+from pulsarscope.cli.encoded_rows import JSON_OUTPUTS, Encoding
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
+from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow
 from pulsarscope.output.registry import CHECKSUM_COLUMNS, OutputOptions, choose_columns, column_names
 from pulsarscope.output.render.style import is_terminal, text_encoding, wants_color
 
@@ -32,11 +32,8 @@ TRACES = ("otlp", "perfetto")
 FOLDER_OUTPUT = "parquet"
 """The output that writes a folder when there are several kinds of records."""
 
-COLUMN_OUTPUTS = ("ndjson", "csv", "timeline", "lanes", FOLDER_OUTPUT)
-"""Outputs that take frames in the columns of a compiled reader."""
-
-BESIDE_COLUMNS = frozenset({ExchangeRow.kind, FindingRow.kind, ConnectionRow.kind, MessageRow.kind})
-"""Kinds of records that may be mixed with frames in columns; exchanges and messages only in NDJSON and Parquet."""
+COLUMN_OUTPUTS = (*JSON_OUTPUTS, "csv", "timeline", "lanes", FOLDER_OUTPUT)
+"""Outputs that take rows in the columns of a compiled reader."""
 
 PAYLOAD_FORM = "base64"
 """Form of payloads if only a field reads them."""
@@ -97,9 +94,7 @@ def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter
     from pulsarscope.filter import FollowFilter, JoinedFilter  # one command needs it
     from pulsarscope.protocols import make_dissectors
 
-    in_columns = _writes_columns(request, kinds) and (display_filter is None or display_filter.takes_columns)
-    in_columns = in_columns and not (request.redact or request.mask_key is not None)  # rows of copies are chosen by place
-    follow_filter = FollowFilter(*request.subject, make_dissectors(), in_columns=in_columns)
+    follow_filter = FollowFilter(*request.subject, make_dissectors())
     return follow_filter if display_filter is None else JoinedFilter(follow_filter, display_filter)
 
 
@@ -168,52 +163,30 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
         payload=(request.payload if row_filter is None else row_filter.payload) if MessageRow.kind in kinds else None,
         message_columns=_message_columns(request),
         rows_max=ROWS_MAX,
-        columns=_takes_columns(request, kinds, row_filter),
-        frames_alone=_takes_frames_alone(request, kinds, row_filter),
-        together=_takes_together(request, kinds, row_filter),
+        columns=not (request.hex or (request.once and not {FrameRow.kind, MessageRow.kind}.isdisjoint(kinds))),
+        frames_alone=_takes_frames_alone(request, kinds),
+        together=_takes_together(request, kinds),
         raw=request.hex,
         rules="finding" in kinds or request.fail_on != NEVER,
         anchors=request.once,
     )
 
 
-def _takes_columns(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
-    """Return True if rows of frames are written unread, are made only after a subject is followed, or are not requested."""
-    others = {*kinds} - {FrameRow.kind}
-    if FrameRow.kind not in kinds:
-        return others <= BESIDE_COLUMNS - {MessageRow.kind} and request.subject is None and not request.hex
-    if request.once or not others <= BESIDE_COLUMNS:
-        return False
-    if others and (row_filter is not None or request.subject is not None):
-        return False
-    if others & {ExchangeRow.kind, MessageRow.kind} and output_name(request, kinds) not in ("ndjson", FOLDER_OUTPUT):
-        return False
-    if MessageRow.kind in others and (request.payload is not None or not _takes_together(request, kinds, row_filter)):
-        return False
-    if row_filter is not None and not row_filter.takes_columns:
-        return False
-    if request.subject is not None:
-        return not request.hex
-    return _writes_columns(request, kinds)
+def takes_columns(request: CommandRequest, name: str) -> bool:
+    """Return True if the output of this name takes rows in columns, and `EntryMessages`."""
+    return (name in COLUMN_OUTPUTS and request.columns is None) or name == MESSAGES_OUTPUT
 
 
-def _writes_columns(request: CommandRequest, kinds: tuple[str, ...]) -> bool:
-    """Return True if the output takes frames in columns and nothing reads them before."""
-    looked_into = request.limit is not None or request.tail is not None or request.columns is not None
-    return output_name(request, kinds) in COLUMN_OUTPUTS and not looked_into
-
-
-def _takes_frames_alone(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
+def _takes_frames_alone(request: CommandRequest, kinds: tuple[str, ...]) -> bool:
     """Return True if only frames are written, apart from lines of text about findings."""
-    return request.fail_on == NEVER and kinds == (FrameRow.kind,) and _takes_columns(request, kinds, row_filter)
+    is_plain = not (request.once or request.hex or request.detail)
+    return is_plain and request.fail_on == NEVER and kinds == (FrameRow.kind,)
 
 
-def _takes_together(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> bool:
-    """Return True if the messages of an entry are written together, because rows are neither read nor counted."""
-    if row_filter is not None or request.limit is not None or request.tail is not None:
-        return False
+def _takes_together(request: CommandRequest, kinds: tuple[str, ...]) -> bool:
+    """Return True if the messages of an entry are written together."""
     name = output_name(request, kinds)
-    in_lines = (name == "ndjson" and request.columns is None) or name == MESSAGES_OUTPUT
+    in_lines = (name in JSON_OUTPUTS and request.columns is None) or name == MESSAGES_OUTPUT
     return request.format == FOLDER_OUTPUT or (in_lines and load_native()[0] is not None)
 
 

@@ -25,6 +25,7 @@ from pulsarscope.cli.arguments.row_request import (
     output_name,
     output_options,
     run_options,
+    takes_columns,
     with_payload,
 )
 from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_output
@@ -155,7 +156,8 @@ def capture_and_decode(request: LiveRequest) -> int:
                 row_output = output(name)(sink, options_of_output) if rotated is None else RotatedOutput(rotated)
             try:
                 once = capture.once if request.once else None
-                selection = SelectedRows(kinds, row_filter, request.limit, once=once, watch=capture.watch)
+                one_by_one = not takes_columns(request, name)
+                selection = SelectedRows(kinds, row_filter, request.limit, once=once, one_by_one=one_by_one, watch=capture.watch)
                 code = write_rows(request, run, selection, row_output, encoding, sink, command_output.interrupts)
             except OutputError as error:
                 if name == FOLDER_OUTPUT:  # Parquet without its end cannot be read

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.ordered_rows import opened
 from pulsarscope.model.text import show_controls
 from pulsarscope.output.export.columns import cell_types, cells, is_constant, json_lines
 from pulsarscope.output.export.ndjson import LinesOutput
@@ -49,8 +50,8 @@ class CsvLines:
 
     def ordered(self, ordered: Any, following: Sequence[Any], encode: Callable[[list[Any]], bytes]) -> bytes:
         """Encode ordered rows and the rows after them, with all columns; `encode` encodes the Python rows (see `ColumnEncoder`)."""
-        lines: bytes = ordered.csv(encode, _cell)
-        return lines + encode([*following]) if following else lines
+        lines: bytes = opened([ordered, *following]).csv(encode, _cell)
+        return lines
 
     def _lines(self, rows: list[Any]) -> list[str]:
         """Return the lines of some rows, without their ends."""

@@ -157,7 +157,7 @@ class LanesOutput:
     def _compiled_lines(self, ordered: Any, place: int, lines: list[str]) -> int:
         """Write `lines`, then those that the compiled reader writes from `place` on. Return the place of the row left to Python."""
         view, last, clock = self._view, self._last, self._view.clock
-        if not view.in_utf8 or view.width is not None or not clock.relative or clock.zero is None or self._contents is not None:
+        if not view.in_utf8 or view.width is not None or clock.seconds is None or self._contents is not None:
             return place
         if last is None or self._margin() != self._measured:
             return place
@@ -170,8 +170,8 @@ class LanesOutput:
         parts = self._side, self._command, view.short_topic, self._compiled.summary, self._summaries
         good = f" {look.good}{marks.good}{look.reset}"
         texts = look.dim, look.warning, look.reset, marks.rule, marks.micro, good, marks.head_left, marks.head_right
-        numbers = SLOW_NANOSECONDS, clock.zero, last.time, (clock.width, view.name_width)
-        place, data = ordered.lanes(place, parts, (texts, self._topic, numbers, view.several_files))
+        numbers = SLOW_NANOSECONDS, last.time, (clock.width, view.name_width)
+        place, data = ordered.lanes(place, parts, (texts, self._topic, numbers, view.several_files), clock.seconds)
         if data:
             view.emit(lines)
             lines.clear()

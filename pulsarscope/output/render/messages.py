@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pulsarscope.model.bounded_tables import remember
+from pulsarscope.model.ordered_rows import in_rows, split
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import EntryMessages, FindingRow, MessageRow
 from pulsarscope.model.text import plural
@@ -51,6 +52,8 @@ class MessagesOutput:
 
     def write(self, rows: list[Any]) -> None:
         """Write rows (see `Output`)."""
+        if split(rows)[0] is not None:
+            rows = in_rows(rows)
         self._view.prepare(rows)
         lines: list[str] = []
         for row in rows:
@@ -78,13 +81,16 @@ class MessagesOutput:
         view, shared = self._view, entry.shared
         clock, look = view.clock, view.palette
         native, _ = load_native()
-        if native is None or view.width is not None or not clock.relative or clock.zero is None or not _is_plain(shared):
+        if native is None or view.width is not None or clock.seconds is None or not _is_plain(shared):
             return False
         dissector = view.dissector(shared.connection)
         names = shared.direction, shared.topic, shared.subscription, shared.compression, shared.redelivery_count
         if (key := (dissector, *names)) not in self._wordings:
             remember(self._wordings, key, _wording_of(dissector, shared), LOOKS_MAX)
         if (wording := self._wordings[key]) is None:
+            return False
+        first: int = entry.columns["time"][0] if "time" in entry.columns else shared.time
+        if clock.second(first) is None:  # a line with the date comes before that of the connection
             return False
         heading: list[str] = []
         view.columns("message", heading)
@@ -96,7 +102,7 @@ class MessagesOutput:
         place = shared.file, shared.packet, shared.sub, shared.time, shared.ledger, shared.entry
         marks = look.dim, middle, wording.unnamed, wording.behind
         preview = escape, PREVIEW_CHARACTERS, view.symbols.ellipsis
-        made = native.message_text(entry.columns, place, marks, clock.zero, (clock.width, view.name_width), view.several_files, preview)
+        made = native.message_text(entry.columns, place, marks, clock.seconds, (clock.width, view.name_width), view.several_files, preview)
         if made is None:
             return False
         text, (time_width, view.name_width) = made

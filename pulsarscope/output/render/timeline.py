@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from pulsarscope.model.flow import SERVER
-from pulsarscope.model.ordered_rows import others, split
+from pulsarscope.model.ordered_rows import in_rows, opened, others, split
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
 from pulsarscope.model.text import duration, plural
@@ -68,12 +68,9 @@ class TimelineOutput:
         """Write rows (see `Output`)."""
         view = self._view
         lines: list[str] = []
-        ordered, following = split(rows)
         view.prepare(others(rows))
-        if ordered is None:
-            pass
-        elif view.width is None and view.clock.relative:
-            rows = list(following)
+        if split(rows)[0] is not None and view.width is None and view.clock.seconds is not None:
+            ordered = opened(rows)
             write_ordered(
                 ordered,
                 lambda place: self._compiled_lines(ordered, place, lines),
@@ -81,8 +78,7 @@ class TimelineOutput:
                 self._note_last,
             )
         else:
-            rows = [*map(ordered.row, range(len(ordered))), *following]
-        self._rows(rows, lines)
+            self._rows(in_rows(rows), lines)
         view.emit(lines)
 
     def close(self) -> None:
@@ -99,15 +95,13 @@ class TimelineOutput:
         """Append the lines that the compiled reader writes from `place` on. Return the place of the row left to Python."""
         view = self._view
         clock, look, marks = view.clock, view.palette, view.symbols
-        if clock.zero is None:
-            return place
         summary = next((dissector.summary for dissector in view.run.dissectors.values() if dissector.compiled is not None), None)
         if self._summaries is None:
             self._summaries = load_native()[0].Summaries()
         parts = self._looks, self._commands, view.short_topic, summary, self._summaries, self._introduction if self._frames else None
         texts = look.dim, look.warning, look.reset, marks.answers, marks.micro, f"  {look.good}{marks.good}{look.reset}"
-        numbers, widths = (SLOW_NANOSECONDS, clock.zero), (clock.width, view.name_width)
-        place, text, widths, counts = ordered.timeline(place, parts, texts, numbers, widths, view.several_files)
+        widths = clock.width, view.name_width
+        place, text, widths, counts = ordered.timeline(place, parts, texts, SLOW_NANOSECONDS, clock.seconds, widths, view.several_files)
         frames, of_client, of_server = counts
         if text:
             lines.append(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone, tzinfo
 
 from pulsarscope.model.units import SECOND
@@ -10,6 +11,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 RELATIVE, DELTA, UTC, LOCAL, EPOCH_SECONDS = MODES = ("relative", "delta", "utc", "local", "epoch")
 
+
+_NO_SECOND = -SECOND, ""
+"""Second of no time."""
 
 SLOW_NANOSECONDS = SECOND // 10
 """Latency from which it is highlighted."""
@@ -27,8 +31,7 @@ class Clock:
         self.of_day = mode in (UTC, LOCAL)
         """True when times of day are shown, which need dates."""
         self._zero: int | None = None
-        self._base = -SECOND
-        self._prefix = ""
+        self._base, self._prefix = _NO_SECOND
         self._day = ""
         self._shown_day = ""
         self.width = {RELATIVE: 9, DELTA: 9, EPOCH_SECONDS: 17}.get(mode, 15)
@@ -40,14 +43,17 @@ class Clock:
             self._zero = time
 
     @property
-    def relative(self) -> bool:
-        """Return True when times are counted from one time."""
-        return self._mode == RELATIVE
+    def seconds(self) -> tuple[int, str, Callable[[int], tuple[int, str] | None]] | None:
+        """Return the second of the latest time, as `second` does, and `second`; None if times do not count in seconds from one time."""
+        known = self._base, self._prefix.strip()
+        return None if self._mode == DELTA else (*(known if self._day == self._shown_day else _NO_SECOND), self.second)
 
-    @property
-    def zero(self) -> int | None:
-        """Return the time from which times are counted, or the previous time; None if there is none yet."""
-        return self._zero
+    def second(self, time: int) -> tuple[int, str] | None:
+        """Return the start of the second of a time, and its text up to the point; None if the date must come first, or there is no such."""
+        self.text(time)
+        if self._day != self._shown_day or not 0 <= time - self._base < SECOND:
+            return None
+        return self._base, self._prefix.strip()
 
     def widen(self, width: int) -> None:
         """Widen the column of times."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from itertools import product, repeat
+import time
+from itertools import cycle, product
 from pathlib import Path
 from random import Random
 
@@ -20,12 +21,15 @@ from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.command_line import execute_here
 from tests.scenarios.commands import TOPIC, ack, created, flow, message, producer, receipt, send, send_error, subscribe, success
 from tests.scenarios.connections import connected
+from tests.scenarios.conversation import SECOND
 
 IN_COLUMNS = ("frame", "frame,exchange", "frame,finding", "frame,connection,finding", "frame,exchange,connection,finding")
 BESIDE = ("frame,message", "frame,exchange,message", "all")
 """Records with messages beside frames."""
 
 WITHOUT_FRAMES = ("exchange", "connection", "finding", "exchange,finding", "exchange,connection,finding")
+
+OF_MESSAGES_WITHOUT_FRAMES = ("exchange,message", "message,finding", "exchange,message,connection,finding")
 
 OF_MESSAGES = (
     "quickstart.pcapng",
@@ -119,10 +123,10 @@ def test_lines_that_come_in_parts_are_those_of_the_reference(tmp_path: Path, rec
     assert len(expected[1]) > 9_000 * 500
 
 
-@pytest.mark.parametrize("records", WITHOUT_FRAMES)
+@pytest.mark.parametrize("records", [*WITHOUT_FRAMES, *OF_MESSAGES_WITHOUT_FRAMES])
 @pytest.mark.parametrize(
     "more",
-    [(), ("-f", "ndjson"), ("-f", "ndjson", "-q", "--jobs", "2"), ("--limit", "3"), ("-Y", 'dissector == "pulsar"')],
+    [(), ("-f", "ndjson"), ("-f", "json", "-q", "--jobs", "2"), ("--limit", "3"), ("-Y", 'dissector == "pulsar"')],
 )
 def test_rows_without_those_of_frames_in_columns_are_those_of_the_reference(tmp_path: Path, records: str, more: tuple[str, ...]) -> None:
     for path in (published(tmp_path), CAPTURES / "quickstart.pcapng", CAPTURES / "mixed-pulsar-kafka.pcap", CAPTURES / "proxy-v2.pcap"):
@@ -133,7 +137,55 @@ def test_rows_without_those_of_frames_in_columns_are_those_of_the_reference(tmp_
         assert b'"record":"frame"' not in expected[1]
 
 
-@pytest.mark.parametrize("records", [*IN_COLUMNS, *BESIDE, *WITHOUT_FRAMES])
+CHOICES = (
+    ("--limit", "23"),
+    ("--limit", "7", "-Y", "size > 60 or latency > 200us or payload_size > 1"),
+    ("--tail", "19"),
+    ("--tail", "5", "-Y", 'topic contains "é"'),
+    ("-Y", "size > 60 or latency > 200us or payload_size > 1"),
+    ("-Y", 'payload contains "a" or connection == "1"'),
+    ("-Y", 'findings or status != "ok" or severity == "warning"'),
+)
+"""Ways to choose rows. What a kind of records has not, it does not match."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("choice", CHOICES)
+def test_rows_are_chosen_in_columns_as_by_the_reference(tmp_path: Path, choice: tuple[str, ...]) -> None:
+    capture = published(tmp_path)
+    kinds = (*IN_COLUMNS, *BESIDE, *WITHOUT_FRAMES, *OF_MESSAGES_WITHOUT_FRAMES)
+    shown = ((), ("-f", "ndjson"), ("-f", "json", "--fail-on", "warning"), ("--columns", "packet,topic"), ("-V",), ("-f", "csv"))
+    with blocks_of(3000):
+        for records, more in zip(kinds, cycle(shown), strict=False):
+            arguments = "decode", str(capture), "--records", records, *choice, *more
+            expected = output("off", *arguments)
+            assert output("require", *arguments) == expected, arguments
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["utc", "local", "epoch", "delta"])
+def test_times_are_those_of_the_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    monkeypatch.setenv("TZ", "America/St_Johns")
+    time.tzset()
+    talk = connected(start=6_391 * SECOND).client(producer(1, "p", 1)).server(created("p", 1))  # it begins before midnight, UTC
+    for number in range(200):
+        talk.client(send(1, number, bytes(number))).wait(
+            (0, SECOND // 3, 2 * SECOND, 10_000 * SECOND)[number % 4 if number % 30 < 6 else 0]
+        )
+        talk.server(receipt(1, number, entry=number))
+    steps = {100: -3 * SECOND, 300: -(1 << 61), 310: 1 << 62}
+    packets = [packet._replace(time_ns=max(packet.time_ns + steps.get(at, 0), 0)) for at, packet in enumerate(talk.packets)]
+    paths = [str(write_pcap(tmp_path / f"{number}.pcap", packets[: 200 + number])) for number in range(2)]
+    with blocks_of(3000):
+        for command, files in product((("decode",), ("decode", "-Y", "packet > 20"), ("follow", "--topic", TOPIC), ("messages",)), (1, 2)):
+            arguments = *command, *paths[:files], "--time", mode
+            expected = output("off", *arguments)
+            assert output("require", *arguments) == expected, arguments
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("records", [*IN_COLUMNS, *BESIDE, *WITHOUT_FRAMES, *OF_MESSAGES_WITHOUT_FRAMES])
 def test_tables_of_frames_in_columns_are_those_of_the_reference(tmp_path: Path, records: str) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     for path in (published(tmp_path), CAPTURES / "quickstart.pcapng", CAPTURES / "mixed-pulsar-kafka.pcap", CAPTURES / "proxy-v2.pcap"):
@@ -162,26 +214,17 @@ def test_pandas_is_not_imported_for_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "in_columns"),
     [
-        *zip(({"format": "parquet", "records": records} for records in (*IN_COLUMNS, *BESIDE)), repeat(True), strict=False),
-        *zip(({"format": "ndjson", "records": records} for records in BESIDE), repeat(True), strict=False),
-        ({"format": "ndjson", "records": "frame,message", "payload": "hex"}, False),
-        ({"records": "frame,message"}, False),
-        ({"format": "parquet", "columns": "packet"}, False),
-        ({"format": "parquet", "limit": 5}, False),
-        *zip(({"format": "ndjson", "records": records} for records in IN_COLUMNS), repeat(True), strict=False),
-        ({"records": "frame,finding"}, True),
-        ({"format": "ndjson", "fail_on": "error"}, True),
-        ({"format": "csv"}, True),
-        ({"records": "frame,exchange"}, False),
-        *zip(({"records": records} for records in WITHOUT_FRAMES), repeat(True), strict=False),
+        *(({"records": records}, True) for records in (*IN_COLUMNS, *BESIDE, *WITHOUT_FRAMES, *OF_MESSAGES_WITHOUT_FRAMES)),
+        ({"format": "ndjson", "records": "frame,message", "payload": "hex"}, True),
+        ({"format": "parquet", "columns": "packet", "limit": 5}, True),
+        ({"detail": True, "filter": "size > 60"}, True),
+        ({"hex": True}, False),
         ({"records": "exchange", "limit": 5, "once": True}, True),
-        ({"records": "message,exchange"}, False),
-        ({"format": "ndjson", "records": "frame,finding", "limit": 5}, False),
-        ({"format": "ndjson", "records": "frame,finding", "columns": "packet"}, False),
         ({"format": "ndjson", "records": "frame,finding", "once": True}, False),
+        ({"records": "message,exchange", "once": True}, False),
     ],
 )
-def test_frames_stay_in_columns_where_nobody_looks_into_rows(values: dict[str, object], in_columns: bool) -> None:
+def test_rows_stay_in_columns_where_nobody_looks_into_bytes_of_frames(values: dict[str, object], in_columns: bool) -> None:
     asked = CommandRequest(files=["a.pcap"], reading=ReadOptions(), **values)  # type: ignore[arg-type]
     with reader("require"):
         assert run_options(asked, kinds_of(asked), None).columns == in_columns
