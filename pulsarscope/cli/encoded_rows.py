@@ -19,6 +19,7 @@ from pulsarscope.model.text import each_line, input_name
 from pulsarscope.output.registry import encoder
 
 JSON_OUTPUTS = ("json", "ndjson")
+"""Outputs with a JSON object for each row."""
 
 Warned = tuple[int | None, str]
 """A line, and the number of its file if the line does not name the file."""

@@ -73,22 +73,22 @@ _OF_CONSUMERS = (
         "permits",
         "gauge",
         _SUBSCRIPTION,
-        "Messages that open consumers have asked for and not got; of those that subscribed in the capture.",
+        "Messages that open consumers have asked for and not received; only of consumers that subscribed in the capture.",
     ),
     Metric("redelivered_messages", "gauge", _SUBSCRIPTION, "Messages delivered again to open consumers."),
 )
 _LEVELS = tuple(metric.name for metric in _OF_CONSUMERS if metric.name != "permits")  # these are not known for every subscription
 _OF_CAPTURE: tuple[tuple[Metric, Callable[[CaptureHealth], float]], ...] = (
-    (Metric("packets", "counter", (), "Packets taken."), lambda health: health.packets),
+    (Metric("packets", "counter", (), "Packets captured."), lambda health: health.packets),
     (Metric("dropped_packets", "counter", (), "Packets that the kernel dropped."), lambda health: health.dropped),
     (
-        Metric("skipped_packets", "counter", (), "Packets taken and not decoded, because decoding was too slow."),
+        Metric("skipped_packets", "counter", (), "Packets captured but not decoded, because decoding was too slow."),
         lambda health: health.skipped_packets,
     ),
-    (Metric("queue_bytes", "gauge", (), "Bytes taken that wait to be decoded."), lambda health: health.waiting_bytes),
+    (Metric("queue_bytes", "gauge", (), "Captured bytes that wait to be decoded."), lambda health: health.waiting_bytes),
     (Metric("waiting_streams", "gauge", (), "Streams that wait for lost packets."), lambda health: health.waiting_streams),
     (Metric("stream_bytes", "gauge", (), "Bytes that wait behind lost packets."), lambda health: health.stream_bytes),
-    (Metric("ring_fullness", "gauge", (), "How much of the kernel's ring is taken, 0 to 1."), lambda health: health.ring),
+    (Metric("ring_fullness", "gauge", (), "Used part of the kernel's ring, 0 to 1."), lambda health: health.ring),
     (Metric("decode_lag_seconds", "gauge", (), "How far decoding is behind the traffic."), lambda health: health.lag),
     (Metric("connections", "gauge", (), "Open connections of a known protocol."), lambda health: health.connections),
 )

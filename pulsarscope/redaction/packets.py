@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 COMMENT = (
     "Redacted: credentials, payloads, properties, keys and schemas are blank, addresses and names are masked, checksums are made right "
-    "again. Bytes of no frame, TLS around what was said, link layers, tunnels and packets of no known protocol are left out."
+    "again. Bytes of no frame, TLS around the frames, link layers, tunnels and packets of no known protocol are left out."
 )
 
-_IN_TLS = "inside TLS that was not read"
+_IN_TLS = "inside TLS that was not decrypted"
 
 _TOO_LARGE = b"\x7f\xff\xff\xff"
 """Length field of a frame above every size limit."""
@@ -132,9 +132,9 @@ class Redaction:
         for why, count in sorted(self._left_out.items()):
             yield f"{plural(count, 'connection')} {why}"
         if self._plain:
-            yield f"{plural(len(self._plain), 'connection')} inside TLS copied without it: what was said, redacted, in plain packets"
+            yield f"{plural(len(self._plain), 'connection')} inside TLS copied as plain packets, redacted"
         if self._blank_frames:
-            yield f"{plural(self._blank_frames, 'frame')} without messages: blank ones do not compress to their size"
+            yield f"{plural(self._blank_frames, 'frame')} without messages: blank messages do not compress to the same size"
 
     def _keep(self, frame: FrameRow, data: bytes, run: AnyRun) -> None:
         client, server = run.endpoints[frame.connection]

@@ -77,8 +77,8 @@ def _check_opens(dissector: Dissector, data: bytes) -> None:
         assert sender in (CLIENT, SERVER), f"opens gives {sender!r}, which is none of client, server and None"
         for other in (data, data[:end] + b"\xff" * 64, data[:end] + bytes(64)):
             again = dissector.opens(other, 0, len(other))
-            words = f"opens gives {sender!r} for the first {end} bytes, and {again!r} with others behind them: None while bytes are missing"
-            assert again == sender, words
+            words = f"opens gives {sender!r} for the first {end} bytes, and {again!r} with others behind them"
+            assert again == sender, f"{words}: return None while bytes are missing"
         return
 
 

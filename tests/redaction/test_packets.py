@@ -238,14 +238,14 @@ def test_a_short_or_missing_key_is_an_error(tmp_path: Path) -> None:
 def test_what_was_said_inside_tls_comes_without_it_and_secrets_stay_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = redacted(CAPTURES / "go-tls13-dsb.pcapng", tmp_path / "share.pcapng")
     assert {block.kind for block in blocks(copy.read_bytes())} <= {0x0A0D0D0A, 1, 6}
-    assert "1 connection inside TLS copied without it" in capsys.readouterr().err
+    assert "1 connection inside TLS copied as plain packets, redacted" in capsys.readouterr().err
     reading = ReadOptions(tls_keylog=[str(CAPTURES / "go-tls13.keylog")])
     some = redacted(CAPTURES / "go-tls13.pcap", tmp_path / "b.pcapng", filter="command == SEND", reading=reading)
     sends = [row for row in rows_of(copy) if isinstance(row, FrameRow) and row.command == "SEND"]
     assert sends
     assert [row.time for row in rows_of(some) if isinstance(row, FrameRow)] == [row.time for row in sends]
     redacted(CAPTURES / "go-tls13.pcap", tmp_path / "c.pcapng")
-    assert "1 connection inside TLS that was not read left out" in capsys.readouterr().err
+    assert "1 connection inside TLS that was not decrypted left out" in capsys.readouterr().err
 
 
 def test_connections_of_no_known_protocol_stay_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,7 +69,7 @@ def test_frames_inside_tls_are_complete_with_the_same_packets(change: Callable[[
     options = "--tls-keylog", str(key_log)
     copy = tmp_path / "copy.pcapng"
     done = execute_here("extract", str(path), "--redact", "-o", str(copy), *options)
-    assert "1 connection inside TLS copied without it" in done.stderr.decode()
+    assert "1 connection inside TLS copied as plain packets, redacted" in done.stderr.decode()
     assert len(frames(copy)) > 25
     assert frames(copy) == frames(path, *options) == frames(path, *options, "--redact")
     secrets = [line.split()[-1] for line in recording.key_log.splitlines() if line.startswith((b"CLIENT_", b"SERVER_"))]
@@ -80,7 +80,7 @@ def test_frames_inside_tls_are_complete_with_the_same_packets(change: Callable[[
 def test_without_secrets_the_connection_is_left_out(tmp_path: Path) -> None:
     path = write_pcap(tmp_path / "in.pcap", packets_of(record(FLIGHTS).flights))
     done = execute_here("extract", str(path), "--redact", "-o", str(tmp_path / "copy.pcapng"))
-    assert "1 connection inside TLS that was not read left out" in done.stderr.decode()
+    assert "1 connection inside TLS that was not decrypted left out" in done.stderr.decode()
 
 
 def test_a_frame_is_whole_with_the_end_of_its_last_record_and_not_before() -> None:

@@ -141,7 +141,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "exception of opens": ({"opens": fail}, "IndexError"),
     "opens": (
         {"opens": opens},
-        "opens gives 'client' for the first 6 bytes, and None with others behind them: None while bytes are missing",
+        "opens gives 'client' for the first 6 bytes, and None with others behind them: return None while bytes are missing",
     ),
     "sender of opens": ({"opens": lambda *_: "broker"}, "opens gives 'broker', which is none of client, server and None"),
     "sender": (

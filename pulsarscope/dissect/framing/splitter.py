@@ -412,7 +412,7 @@ class StreamSplitter:
             whole = self._search.size_at(0)
             self._search.expected = buffer.base + whole
         expected = f"at least {dissector.framing.smallest:,}" if whole is None else f"{whole:,}"
-        text = f"{size:,} of {expected} bytes are there"
+        text = f"only {size:,} of {expected} bytes are present"
         if tail:
             self._tail += size
         else:

@@ -95,7 +95,8 @@ def _connections(counts: Mapping[str, Any]) -> str:
 
 
 def _too_short(counts: Mapping[str, Any]) -> str:
-    return f"what shows only in more than {duration(counts['duration_ns'])} of traffic (a verdict needs {counts['least_ns'] / 1e9:g} s)"
+    needed = f"(a verdict needs {counts['least_ns'] / 1e9:g} s)"
+    return f"problems that show only after {duration(counts['duration_ns'])} of traffic {needed}"
 
 
 def _never_opened(counts: Mapping[str, Any]) -> str:
@@ -108,7 +109,7 @@ def _never_opened(counts: Mapping[str, Any]) -> str:
 _UNJUDGED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "interrupted": lambda counts: f"what comes behind the first {plural(counts['packets'], 'packet')}: reading was interrupted",
     "too-short": _too_short,
-    "encrypted": lambda counts: f"{_connections(counts)} in TLS that was not read (--tls-keylog)",
+    "encrypted": lambda counts: f"{_connections(counts)} in TLS that was not decrypted (--tls-keylog)",
     "one-sided": lambda counts: f"{_connections(counts)} with bytes of one direction only",
     "midstream": lambda counts: f"what {_connections(counts)} that began before the capture had open or used up by then",
     "missing-bytes": lambda counts: f"{plural(counts['bytes'], 'byte')} of {_connections(counts)} that the capture lacks",
@@ -118,7 +119,7 @@ _UNJUDGED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "encrypted-payloads": lambda counts: f"{plural(counts['findings'], 'payload')} encrypted end to end (--private-key)",
     "never-opened": _never_opened,
     "unknown-protocol": lambda counts: f"{_connections(counts)} of no known protocol",
-    "still-open": lambda counts: f"what came later on {_connections(counts)} still open at the end of the capture",
+    "still-open": lambda counts: f"later events on {_connections(counts)} still open at the end of the capture",
 }
 """Texts by code."""
 

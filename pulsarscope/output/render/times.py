@@ -13,7 +13,7 @@ RELATIVE, DELTA, UTC, LOCAL, EPOCH_SECONDS = MODES = ("relative", "delta", "utc"
 
 
 _NO_SECOND = -SECOND, ""
-"""Second of no time."""
+"""Start and text of a second in which no time lies."""
 
 SLOW_NANOSECONDS = SECOND // 10
 """Latency from which it is highlighted."""
@@ -44,12 +44,15 @@ class Clock:
 
     @property
     def seconds(self) -> tuple[int, str, Callable[[int], tuple[int, str] | None]] | None:
-        """Return the second of the latest time, as `second` does, and `second`; None if times do not count in seconds from one time."""
+        """Return the second of the latest time, as `second` does, and the method `second`; None if each time counts from the one before."""
         known = self._base, self._prefix.strip()
         return None if self._mode == DELTA else (*(known if self._day == self._shown_day else _NO_SECOND), self.second)
 
     def second(self, time: int) -> tuple[int, str] | None:
-        """Return the start of the second of a time, and its text up to the point; None if the date must come first, or there is no such."""
+        """Return the start of the second of a time, and its text up to the decimal point.
+
+        None if the date must come first, and for a time before the zero.
+        """
         self.text(time)
         if self._day != self._shown_day or not 0 <= time - self._base < SECOND:
             return None

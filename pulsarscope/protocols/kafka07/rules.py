@@ -197,7 +197,8 @@ class FetchRule(ConnectionRule):
                 continue
             self._stuck.add((topic, partition))
             where = where_of(row)
-            text = f"The fetch of {topic} partition {partition} at offset {place.get('offset')} brought {size:,} bytes of a larger message."
+            text = f"The fetch of {topic} partition {partition} at offset {place.get('offset')} returned only {size:,} bytes of a larger "
+            text += "message."
             evidence = {"frames": [row.request, where.name], "topic": topic, "partition": partition, "bytes": size}
             self._context.report("fetch-too-small", where, text, evidence)
 

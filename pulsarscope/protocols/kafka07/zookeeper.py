@@ -4,7 +4,7 @@
 /brokers/topics/[topic]/[id]                       number of the topic's partitions on that broker
 /consumers/[group]/ids/[consumer]                  {"topic": threads, …}, or since 0.7.1 *threads*whitelist or !threads!blacklist
 /consumers/[group]/owners/[topic]/[id-partition]   the thread that reads the partition: [consumer]-[number]
-/consumers/[group]/offsets/[topic]/[id-partition]  the byte position at which the group reads on
+/consumers/[group]/offsets/[topic]/[id-partition]  the byte position from which the group continues
 
 All paths may be below a root (zookeeper.connect=host:2181/root), so that several clusters can share one ZooKeeper.
 """
@@ -71,7 +71,7 @@ class _RegistryReader:
             "brokers": Section("", _sorted(self._brokers.values(), "root", "broker")),
             "topics": Section("", _sorted(self._topics, "root", "topic", "broker")),
             "consumers": Section("", _sorted(self._consumers, "root", "group", "consumer")),
-            "partitions": Section("an offset is the byte position at which the group reads on", partitions),
+            "partitions": Section("an offset is the byte position from which the group continues", partitions),
         }
         if not any(record["root"] for section in sections.values() for record in section.records):
             for section in sections.values():

@@ -38,7 +38,7 @@ CODES = table(
     FRAME.error(
         "checksum-mismatch",
         "A checksum does not match the bytes that it covers.",
-        "The message was damaged on its way: compare a capture of the hop before.",
+        "The message was damaged in transit: compare a capture of the previous hop.",
         to_act="the network's operators",
     ),
     FRAME.note("checksum-absent", "A payload frame carries no CRC32-C.", "An old or custom client; damage goes unnoticed."),
@@ -55,7 +55,7 @@ CODES = table(
     FRAME.warning(
         "http-on-plain-port",
         "HTTP on the port of the binary protocol.",
-        "The service URL says http:// and the binary port: use pulsar://, or the web port. The broker takes GET for a size and logs an "
+        "The service URL says http:// and the binary port: use pulsar://, or the web port. The broker reads GET as a size and logs an "
         "adjusted frame length of 1195725860.",
         to_act="the application",
     ),

@@ -35,7 +35,7 @@ def test_a_healthy_capture_is_healthy(captures: Path, capsys: Captured) -> None:
     path = str(captures / "quickstart.pcapng")
     assert diagnose(DiagnoseRequest(files=[path], fail_on="warning")) == 0
     assert capsys.readouterr().out.startswith(
-        "No errors, no warnings in what could be judged.\nNot judged:\n  · what shows only in more than 436 ms"
+        "No errors, no warnings in what could be judged.\nNot judged:\n  · problems that show only after 436 ms"
     )
     reading = ReadOptions(threshold=["too-short-seconds=0.4"])
     assert diagnose(DiagnoseRequest(files=[path], fail_on="warning", reading=reading)) == 0

@@ -38,7 +38,7 @@ def test_the_page_of_a_stuck_consumer_shows_why(captures: Path, tmp_path: Path) 
     assert "2 warnings in 1 connection: consumer-starved (1) explaining consumer-not-acking (1)." in page
     assert "sent no further FLOW for 5.26 s. Who must act: the consumer&#39;s application." in page
     assert "connection #1 · frame 78.1" in page
-    assert "what shows only in more than 5.46 s of traffic" in page
+    assert "problems that show only after 5.46 s of traffic" in page
     assert "<b>Try:</b> Look at the application" in page
     data = data_of(page)
     stuck = data["courses"][0]

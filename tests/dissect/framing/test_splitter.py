@@ -120,7 +120,7 @@ class TestInSync:
         assert frames[1].fields == {"producer_id": 1, "sequence_id": 5}
         assert frames[1].payload == b"p" * 60
         assert codes(frames[1]) == ["frame-truncated"]
-        assert frames[1].notes == [("frame-truncated", f"{len(frame) - 40} of {len(frame)} bytes are there")]
+        assert frames[1].notes == [("frame-truncated", f"only {len(frame) - 40} of {len(frame)} bytes are present")]
         account(used, stream, frames)
 
     @pytest.mark.parametrize("length", range(1, 13))

@@ -61,7 +61,7 @@ def shown(*some: Any, **values: Any) -> str:
             [SHORT],
             (
                 "No errors, no warnings in what could be judged. "
-                "Not judged: what shows only in more than 5.00 s of traffic (a verdict needs 10 s)."
+                "Not judged: problems that show only after 5.00 s of traffic (a verdict needs 10 s)."
             ),
         ),
         (
@@ -74,7 +74,7 @@ def shown(*some: Any, **values: Any) -> str:
         ),
         (
             [rows.connection(server_missing=0, end=rows.START + 60_000_000_000, closed="open", closed_by=None)],
-            "Healthy: no errors, no warnings. Not judged: what came later on 1 connection still open at the end of the capture.",
+            "Healthy: no errors, no warnings. Not judged: later events on 1 connection still open at the end of the capture.",
         ),
         (
             [WHOLE, rows.finding(code="packets-dropped", severity="warning", connection=None)],
@@ -192,7 +192,7 @@ def test_what_was_not_judged_is_listed_below_the_verdict() -> None:
     assert lines == [
         "No errors, no warnings in what could be judged.",
         "Not judged:",
-        "  · what shows only in more than 5.00 s of traffic (a verdict needs 10 s)",
+        "  · problems that show only after 5.00 s of traffic (a verdict needs 10 s)",
         "  · what 1 connection that began before the capture had open or used up by then",
         "  · 12 bytes of 1 connection that the capture lacks",
     ]

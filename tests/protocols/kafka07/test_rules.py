@@ -57,7 +57,7 @@ class TestConsumersThatStandStill:
         for _ in range(3):
             conversation.client(fetch("t", 4, 70, 20)).server(fetch_response(message(bytes(500))[:20]))
         row = said("fetch-too-small", conversation.close())
-        assert row.text == "The fetch of t partition 4 at offset 70 brought 20 bytes of a larger message."
+        assert row.text == "The fetch of t partition 4 at offset 70 returned only 20 bytes of a larger message."
 
     def test_a_part_does(self) -> None:
         answer = multifetch_response(fetch_response(SET), fetch_response(message(bytes(500))[:20]))

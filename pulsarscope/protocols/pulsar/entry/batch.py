@@ -124,7 +124,7 @@ class BatchReader:
         between_looks = SINGLES_MAX if end <= BATCH_METADATA_MAX_BYTES else 1  # messages read between checks of the size of the metadata
         while batch.position < end and batch.count < limit:
             if between_looks == 1 and batch.metadata_bytes() > BATCH_METADATA_MAX_BYTES:
-                notes.append(("batch-corrupt", f"the metadata of {batch.count} of {claimed} messages take more than is read of them"))
+                notes.append(("batch-corrupt", f"the metadata of {batch.count} of {claimed} messages exceed the limit for reading them"))
                 break
             if not self._singles_ahead and self._shape is not None and self._read_run(data, limit, entry.sequence_id, batch, self._shape):
                 continue

@@ -185,8 +185,8 @@ class Chunks:
         missing = [str(number) for number in islice((n for n in range(message.count) if n not in message.seen), MISSING_SHOWN_MAX + 1)]
         if missing and not given_up:
             which = ", ".join(missing[:MISSING_SHOWN_MAX]) + (" and more" if len(missing) > MISSING_SHOWN_MAX else "")
-            what = "chunk" if len(missing) == 1 else "chunks"
-            notes.append(("chunk-missing", f"{what} {which} of {message.count} of message {clipped(uuid)} did not come"))
+            what, verb = ("chunk", "is") if len(missing) == 1 else ("chunks", "are")
+            notes.append(("chunk-missing", f"{what} {which} of {message.count} of message {clipped(uuid)} {verb} missing"))
         return None
 
     def _bound(self, notes: list[Note]) -> None:

@@ -95,7 +95,7 @@ def _zstd(data: bytes, bound: int) -> Opened:
     with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(data, read_across_frames=True) as reader:
         out = reader.read(bound + 1)
     # The reader ends silently where the data end.
-    return Opened(out, None) if len(out) >= declared else _failed(f"ZSTD: {len(out):,} of {declared:,} bytes are there")
+    return Opened(out, None) if len(out) >= declared else _failed(f"ZSTD: only {len(out):,} of {declared:,} bytes are present")
 
 
 def _snappy(data: bytes, bound: int) -> Opened:

@@ -88,7 +88,7 @@ class Schemas(BoundedFold):
 TABLE = ReportTable(
     "schemas",
     "Schemas",
-    "brought by producers and consumers",
+    "declared by producers and consumers",
     (
         ReportColumn("topic", "topic", "topic"),
         ReportColumn("type", "type", "text"),

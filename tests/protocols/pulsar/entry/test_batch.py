@@ -186,7 +186,7 @@ def test_metadata_are_read_up_to_their_bound_and_payloads_do_not_count(alike: bo
     count, _, notes = answer(BatchReader(PLAN, ALL, None), data, 1000)
     each = len(data) / 1000 - 50
     assert 20_000 / each <= count < 40_000 / each
-    assert notes == [("batch-corrupt", f"the metadata of {count} of 1000 messages take more than is read of them")]
+    assert notes == [("batch-corrupt", f"the metadata of {count} of 1000 messages exceed the limit for reading them")]
     light = [Single(b"x" * (1000 if alike else 1000 + number % 7)) for number in range(1000)]
     count, _, notes = answer(BatchReader(PLAN, ALL, None), batch(light), 1000)
     assert (count, notes) == (1000, [])

@@ -99,8 +99,8 @@ def _silence_text(server: str, failures: Sequence[Fact]) -> str:
     if not all(fact.values["unheard"] and fact.values["closed_by"] == SERVER for fact in failures):
         return ""
     if port(server) == TLS_PORT:
-        return f", each time without a word: at port {TLS_PORT} brokers expect TLS, and the client spoke without it"
-    return ", each time without a word, as one does that expects TLS at this port"
+        return f", each time without an answer: at port {TLS_PORT} brokers expect TLS, and the client did not use it"
+    return ", each time without an answer, like a broker that expects TLS at this port"
 
 
 KEYS = (KeyRule(RECONNECTS, FORGET_NS, _evaluate_reconnects, early=True),)

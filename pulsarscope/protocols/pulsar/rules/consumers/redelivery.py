@@ -32,7 +32,7 @@ CODES = table(
     ),
     SESSION.note(
         "most-redelivered",
-        "Most of what a consumer got came again, because its client asked.",
+        "Most messages of a consumer came again, because its client asked for them.",
         "If its ack timeout is shorter than its work takes, each message is processed twice: raise the timeout, or set a smaller receiver "
         "queue. If it acknowledges negatively, look at why most messages fail.",
     ),

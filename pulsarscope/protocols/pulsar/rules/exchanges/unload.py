@@ -28,7 +28,8 @@ CODES = table(
     SESSION.note(
         "topic-unloaded",
         "The broker closed the producers and consumers of a topic, as it does to unload it.",
-        "They look up the topic and reconnect by themselves; see the recovery times, and why the broker unloads if you did not ask for it.",
+        "They look up the topic and reconnect by themselves; see the recovery times, and find out why the broker unloads the topic if "
+        "you did not ask for it.",
     ),
     SESSION.note(
         "cursor-reset",
@@ -265,7 +266,7 @@ def _report_loop(topic: str, unloads: Sequence[Sequence[Fact]], report: ReportFi
     clients = {_client(fact) for unload in unloads for fact in unload}
     connections = list(dict.fromkeys(fact.where.connection for unload in unloads for fact in unload))
     span = times[-1] - times[0]
-    text = f"The broker unloaded {topic} {len(unloads):,} times in {duration(span)}, about each {duration(span // (len(unloads) - 1))}: "
+    text = f"The broker unloaded {topic} {len(unloads):,} times in {duration(span)}, about every {duration(span // (len(unloads) - 1))}: "
     text += f"it closed {nouns_text(sorted(name for _, name in clients))}."
     evidence = {
         "frames": frame_names(unload[0].where.name for unload in unloads),

@@ -21,7 +21,7 @@ from pulsarscope.protocols.pulsar.rules.sends.ages import THRESHOLDS as AGE_THRE
 CODES = table(
     SESSION.warning(
         "delivery-behind",
-        "A consumer's messages come later and later, though it has permits for them.",
+        "A consumer's messages come later and later, although it has permits for them.",
         "The path carries less than is published: look at the bandwidth between broker and consumer (a slow or shaped link, a small TCP "
         "window over a long way), then at the broker's reads and at the producers, whose messages may be late before they are sent.",
         ("ack-unanswered", "backlog-growing", "consumer-behind", "data-after-close", "request-unanswered", "slow-exchange", "slow-publish"),
@@ -72,7 +72,7 @@ def evaluate_late(topic: str, facts: Sequence[Fact], report: ReportFinding, thre
     for fact in facts:
         values = fact.values
         text = f"{values['title']} gets its messages later and later: within {duration(values['span_ns'])} their age grew by "
-        text += f"{duration(values['growth_ns'])}, though it has permits, while its connection carried "
+        text += f"{duration(values['growth_ns'])}, although it has permits, while its connection carried "
         text += f"{8 * values['bytes_per_second'] / 1000:,.0f} kbit/s."
         named = ("consumer_id", "consumer_name", "subscription", "deliveries", "growth_ns", "span_ns", "bytes_per_second")
         evidence = {
