@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from pulsarscope.dissect.contract.legs import AnchorRow, LegTable
@@ -240,7 +241,7 @@ class Facts:
         Verdicts depend on legs, but none comes before the end unless memory is short. `brought`: other effects of the rows; `alone`: there
         are no further ones.
         """
-        anchors, self.anchors = self.anchors, []
+        anchors, self.anchors = sorted(self.anchors, key=itemgetter(0)), []  # rows in columns come by connection
         sizes = (_OTHER_BYTES if take is not None else PENDING_BYTES + 4 * len(values[1]) + len(values[2]) for _, take, values in brought)
         if not alone or self._size + sum(sizes) > self.max_bytes:
             return anchors

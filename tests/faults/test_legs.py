@@ -10,6 +10,7 @@ import pytest
 
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.engine import parallel
+from pulsarscope.model.ordered_rows import others
 from pulsarscope.model.records import FindingRow, MessageRow
 from tests.places import CAPTURES
 from tests.scenarios.commands import ack, created, delivery, flow, producer, receipt, send, subscribe, success
@@ -197,6 +198,17 @@ def test_real_paths_are_counted_once(name: str, count: int, workers: int) -> Non
     assert len(findings) == 4
     inner = {(row.evidence or {})["connections"][1] for row in findings}
     assert inner.isdisjoint(row.connection for row in messages(kept))
+
+
+@pytest.mark.parametrize("kinds", [{"frame"}, {"message"}, {"frame", "exchange", "message", "connection"}])
+@pytest.mark.parametrize("columns", [False, True])
+def test_legs_are_reported_in_the_order_of_their_anchors_whichever_rows_are_requested(kinds: set[str], columns: bool) -> None:
+    """Rows in the columns of the compiled reader come to the rules by connection."""
+    run = parallel.run([str(CAPTURES / "balancer.pcap")], Options(frozenset({*kinds, "finding"}), rules=True, columns=columns), 1)
+    rows = [row for batch in run for row in others(batch.rows)]
+    found = [row.packet or 0 for row in rows if isinstance(row, FindingRow) and row.code == CODE]
+    assert found == sorted(found)
+    assert len(found) == 4
 
 
 def test_no_key_of_a_key_shared_subscription_is_seen_on_both_legs_of_its_consumer() -> None:
