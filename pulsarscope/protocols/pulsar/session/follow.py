@@ -36,10 +36,10 @@ class _MessageTest:
         holder = row.connection, fields.get("consumer_id")
         if row.command == "ACK":
             covers = fields.get("ack_type") == "Cumulative" and holder in self._holders
-            if not any(self._is(one) or (covers and _place(one) > self._entry) for one in _items(fields.get("message_id"))):
-                return False
-            self._holders.pop(holder, None)
-            return True
+            found = [one for one in _items(fields.get("message_id")) if self._is(one) or (covers and _place(one) > self._entry)]
+            if not all(map(self._leaves_some, found)):
+                self._holders.pop(holder, None)
+            return bool(found)
         if row.command == "REDELIVER_UNACKNOWLEDGED_MESSAGES":
             ids = _items(fields.get("message_ids"))
             return any(map(self._is, ids)) if ids else holder in self._holders
@@ -58,6 +58,11 @@ class _MessageTest:
         if type(left) is list and left:
             return not is_left(left, self._index)
         return message_id.get("batch_index", -1) in (-1, self._index)
+
+    def _leaves_some(self, message_id: dict[str, Any]) -> bool:
+        """Return True if an ACK leaves messages of the entry unacknowledged, when all of them are followed."""
+        left = message_id.get("ack_set")
+        return self._index is None and _place(message_id) == self._entry and type(left) is list and any(left)
 
 
 def _place(message_id: Any) -> tuple[int, int]:

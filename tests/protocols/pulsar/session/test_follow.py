@@ -80,6 +80,16 @@ def test_an_index_beyond_the_words_of_an_ack_set_is_acknowledged() -> None:
     assert message_test("5:12:64")(ack(ident(ack_set=[-1])))
 
 
+@pytest.mark.parametrize(
+    ("ack_set", "index", "is_held"), [([0b0110], None, True), ([], None, False), ([0], None, False), ([0b0110], 0, False)]
+)
+def test_an_ack_of_a_part_of_a_batch_leaves_the_rest_to_later_ones(ack_set: list[int], index: int | None, is_held: bool) -> None:
+    about = message_test("5:12" if index is None else f"5:12:{index}")
+    assert about(delivery())
+    assert about(ack(ident(ack_set=ack_set)))
+    assert about(ack(ident(20), cumulative=True)) == is_held
+
+
 def test_the_first_cumulative_ack_behind_a_delivery_is_about_it() -> None:
     about = message_test("5:12")
     assert not about(ack(ident(20), cumulative=True))
