@@ -302,7 +302,7 @@ _HANDLERS = {
 TABLE = ReportTable(
     "consumers",
     "Consumers",
-    "unacknowledged at the end; permits only of consumers seen from their start",
+    "unacknowledged at the end; permits if seen from their start",
     (
         ReportColumn("subscription", "subscription", "name"),
         ReportColumn("consumer", "consumer", "name"),
