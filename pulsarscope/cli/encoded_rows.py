@@ -13,7 +13,7 @@ from pulsarscope.analysis.counted_once import CountedOnce, Fingerprint, mark_of
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.contract.legs import AnchorRow
 from pulsarscope.model.findings import ERROR, with_hint
-from pulsarscope.model.ordered_rows import in_rows, others, split
+from pulsarscope.model.ordered_rows import in_columns, in_rows, others, split
 from pulsarscope.model.records import FindingRow
 from pulsarscope.model.text import each_line, input_name
 from pulsarscope.output.registry import encoder
@@ -70,7 +70,7 @@ class Encoding:
 
     def prepare(self, rows: list[Any]) -> list[Any] | bytes:
         """Encode each row separately, as in `parallel.Prepare.prepare`; with its warnings, if there are any."""
-        if split(rows)[0] is not None:
+        if in_columns(rows):
             findings = [row for row in others(rows) if type(row) is FindingRow]
             if not findings or ("finding" in self._kinds and (self._quiet or not damage(findings))):
                 return b"".join(self(rows).rows)

@@ -11,7 +11,7 @@ import msgspec
 
 from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.ordered_rows import in_parts, in_rows, opened, split
+from pulsarscope.model.ordered_rows import in_columns, in_parts, in_rows, opened
 from pulsarscope.model.records import FrameRow, RawFrame
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class SelectedRows(msgspec.Struct):
 
     def _counted(self, rows: list[Any]) -> tuple[list[Any], Sequence[int]]:
         """Return the rows, of which each that counts has a position, and these positions."""
-        if not _in_columns(rows):
+        if not in_columns(rows):
             rows = in_rows(rows)
             return rows, [index for index, row in enumerate(rows) if self._counts(row)]
         ordered = opened(rows)
@@ -107,13 +107,9 @@ class SelectedRows(msgspec.Struct):
         return type(row) is not RawFrame and row.kind in self.kinds
 
 
-def _in_columns(rows: list[Any]) -> bool:
-    return split(rows)[0] is not None
-
-
 def _part(rows: list[Any], start: int, stop: int | None) -> list[Any]:
     """Return the rows between two positions, as `SelectedRows` counts them."""
-    if not _in_columns(rows):
+    if not in_columns(rows):
         return rows[start:stop]
     ordered = rows[0]
     return [ordered.chosen([*range(start, len(ordered) if stop is None else stop)])]

@@ -241,11 +241,11 @@ class Facts:
         Verdicts depend on legs, but none comes before the end unless memory is short. `brought`: other effects of the rows; `alone`: there
         are no further ones.
         """
-        anchors, self.anchors = sorted(self.anchors, key=itemgetter(0)), []  # rows in columns come by connection
+        anchors, self.anchors = self.anchors, []
         sizes = (_OTHER_BYTES if take is not None else PENDING_BYTES + 4 * len(values[1]) + len(values[2]) for _, take, values in brought)
         if not alone or self._size + sum(sizes) > self.max_bytes:
             return anchors
-        for _, add, row in anchors:
+        for _, add, row in sorted(anchors, key=itemgetter(0)):  # rows in columns come by connection
             add(*row)
         return ()
 

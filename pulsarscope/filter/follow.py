@@ -18,7 +18,7 @@ from pulsarscope.model.bounded_tables import drop_oldest, remember
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX, FOLLOW_REQUESTS_MAX, PENDING_REQUESTS_MAX
-from pulsarscope.model.ordered_rows import as_ordered, in_rows, split
+from pulsarscope.model.ordered_rows import as_ordered, in_columns, in_rows
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 
@@ -86,7 +86,7 @@ class FollowFilter:
         del endpoints
         if self._followed is not None:
             selected = self._select_columns(as_ordered(rows))
-            return in_rows(selected) if split(rows)[0] is None else selected
+            return selected if in_columns(rows) else in_rows(selected)
         rows = in_rows(rows)
         self._subject.introduce(rows)
         return self._selected(rows)

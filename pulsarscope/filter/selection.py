@@ -34,7 +34,7 @@ from pulsarscope.filter.syntax import (
 from pulsarscope.model.connection_name import connection_label, first_packet
 from pulsarscope.model.latency import OCTAVE_BITS
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX
-from pulsarscope.model.ordered_rows import in_rows, opened, split
+from pulsarscope.model.ordered_rows import in_columns, in_rows, opened
 from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 from pulsarscope.model.text import either
 
@@ -153,7 +153,7 @@ class Filter:
         self.context.endpoints = endpoints
         if self.context.start is None and self._run is not None:
             self.context.start = self._run.start
-        if split(rows)[0] is not None and self.context.start is not None:
+        if in_columns(rows) and self.context.start is not None:
             return [self._select_columns(opened(rows))]
         rows = in_rows(rows)
         if self.context.start is None:

@@ -16,6 +16,11 @@ def split(rows: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     return (rows[0], rows[1:]) if rows and not isinstance(rows[0], (Struct, tuple)) else (None, rows)
 
 
+def in_columns(rows: Sequence[Any]) -> bool:
+    """Return True if ordered rows stand for the first rows of a batch."""
+    return split(rows)[0] is not None
+
+
 def as_ordered(rows: Sequence[Any]) -> Any:
     """Return ordered rows that stand for a whole batch; needs the compiled reader."""
     ordered, following = split(rows)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pulsarscope.model.bounded_tables import remember
-from pulsarscope.model.ordered_rows import in_rows, split
+from pulsarscope.model.ordered_rows import in_columns, in_rows
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import EntryMessages, FindingRow, MessageRow
 from pulsarscope.model.text import plural
@@ -52,7 +52,7 @@ class MessagesOutput:
 
     def write(self, rows: list[Any]) -> None:
         """Write rows (see `Output`)."""
-        if split(rows)[0] is not None:
+        if in_columns(rows):
             rows = in_rows(rows)
         self._view.prepare(rows)
         lines: list[str] = []

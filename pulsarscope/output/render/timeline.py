@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from pulsarscope.model.flow import SERVER
-from pulsarscope.model.ordered_rows import in_rows, opened, others, split
+from pulsarscope.model.ordered_rows import in_columns, in_rows, opened, others
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow
 from pulsarscope.model.text import duration, plural
@@ -69,7 +69,7 @@ class TimelineOutput:
         view = self._view
         lines: list[str] = []
         view.prepare(others(rows))
-        if split(rows)[0] is not None and view.width is None and view.clock.seconds is not None:
+        if in_columns(rows) and view.width is None and view.clock.seconds is not None:
             ordered = opened(rows)
             write_ordered(
                 ordered,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -75,7 +75,7 @@ def may_be_elsewhere(subscription: str | None, server: str, position: Position, 
     ]
     if any(fact.values["lost_at"] >= published_at for fact in group):
         return True
-    return sum(after[0] <= position[1] for _, after in pairwise(merged_spans(group, position[0]))) > HOLES_MAX
+    return sum(after[0] <= position[1] for _, after in pairwise(_merged(group, position[0]))) > HOLES_MAX
 
 
 def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
@@ -92,7 +92,7 @@ def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thr
         if not published or any(fact.values["undecided"] for fact in group):
             continue
         ledger = max(fact.values["ledger"] for fact in group)
-        merged = merged_spans(group, ledger)
+        merged = _merged(group, ledger)
         is_ordered = {fact.values["kind"] for fact in group} == {"Key_Shared"}
         if is_ordered and _report_slow(group, merged, ledger, published, end, report, thresholds):
             continue
@@ -101,7 +101,7 @@ def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thr
             _report_skipped(topic, group, merged, ledger, published, report, thresholds)
 
 
-def merged_spans(group: Sequence[Fact], ledger: int) -> list[Span]:
+def _merged(group: Sequence[Fact], ledger: int) -> list[Span]:
     """Return the spans of all consumers of a subscription in one ledger, joined where they touch."""
     merged: list[Span] = []
     spans = [(first, last, Where(*where)) for fact in group for number, first, last, where in fact.values["spans"] if number == ledger]
@@ -143,22 +143,30 @@ def _report_skipped(
             continue
         if known.values["position"][1] > before[1] + 1 and count - (known.values["position"][1] - before[1] - 1) < AROUND:
             continue  # few of them are known to be published within the capture
-        values = next((fact for fact in group if fact.where.connection == where.connection), group[0]).values
-        text = f"Subscription {values['subscription']} on {topic} got {ledger}:{before[1]} and then {ledger}:{after[0]}: "
+        evidence = _hole_evidence(topic, group, ledger, (before, after), known, {"count": count}, thresholds)
+        text = f"Subscription {evidence['subscription']} on {topic} got {ledger}:{before[1]} and then {ledger}:{after[0]}: "
         text += "its consumer never" if len(group) == 1 else f"none of its {len(group):,} consumers ever"
         text += f" got the {count:,} entries between, of which some were published meanwhile."
-        evidence = {
-            "frames": frame_names([before[2].name, where.name, known.where.name]),
-            "topic": topic,
-            "subscription": values["subscription"],
-            "consumer_id": values["consumer_id"],
-            "consumer_name": values["consumer_name"],
-            "before": [ledger, before[1]],
-            "after": [ledger, after[0]],
-            "count": count,
-            **thresholds.evidence("messages-skipped-entries"),
-        }
         report("messages-skipped", where, text, evidence)
+
+
+def _hole_evidence(
+    topic: str, group: Sequence[Fact], ledger: int, hole: tuple[Span, Span], known: Fact, counts: Mapping[str, int], thresholds: Thresholds
+) -> dict[str, Any]:
+    """Return the evidence of a hole between two spans; `known`: an entry published by then, `counts`: how much is missing."""
+    before, after = hole
+    values = next((fact for fact in group if fact.where.connection == after[2].connection), group[0]).values
+    return {
+        "frames": frame_names([before[2].name, after[2].name, known.where.name]),
+        "topic": topic,
+        "subscription": values["subscription"],
+        "consumer_id": values["consumer_id"],
+        "consumer_name": values["consumer_name"],
+        "before": [ledger, before[1]],
+        "after": [ledger, after[0]],
+        **counts,
+        **thresholds.evidence("messages-skipped-entries"),
+    }
 
 
 def _report_dropped(
@@ -189,25 +197,12 @@ def _report_dropped(
     (before, after), count = wide[0], sum(after[0] - before[1] - 1 for before, after in wide)
     if any(not fact.values["closed"] and fact.where.time < wide[-1][1][2].time for fact in group):
         return  # as for a single hole
-    values = next((fact for fact in group if fact.where.connection == after[2].connection), group[0]).values
+    evidence = _hole_evidence(topic, group, ledger, wide[0], known, {"count": count, "holes": len(wide)}, thresholds)
     consumers = "its consumer" if len(group) == 1 else f"its {len(group):,} consumers"
-    text = f"Subscription {values['subscription']} on {topic} never got {count:,} of {merged[-1][1] - merged[0][0] + 1:,} entries, in "
-    text += (
-        f"{plural(len(wide), 'place')}, the first between {ledger}:{before[1]} and {ledger}:{after[0]}: {consumers} had no permits most "
-    )
-    text += "of the time, but got all others one after the other, as if no consumer outside the capture took any."
-    evidence = {
-        "frames": frame_names([before[2].name, after[2].name, known.where.name]),
-        "topic": topic,
-        "subscription": values["subscription"],
-        "consumer_id": values["consumer_id"],
-        "consumer_name": values["consumer_name"],
-        "before": [ledger, before[1]],
-        "after": [ledger, after[0]],
-        "count": count,
-        "holes": len(wide),
-        **thresholds.evidence("messages-skipped-entries"),
-    }
+    text = f"Subscription {evidence['subscription']} on {topic} never got {count:,} of {merged[-1][1] - merged[0][0] + 1:,} entries, in "
+    text += f"{plural(len(wide), 'place')}, the first between {ledger}:{before[1]} and {ledger}:{after[0]}: "
+    text += f"{consumers} had no permits most of the time, but got all others one after the other, "
+    text += "as if no consumer outside the capture took any."
     report("messages-skipped", after[2], text, evidence)
 
 
