@@ -280,13 +280,22 @@ def test_a_client_that_connects_nowhere_may_do_so_outside_the_capture(times: int
     assert "no connection to it" in only(rows, "broker-undecided")[0]
 
 
-@pytest.mark.parametrize(("how", "times"), [*product(("uses", "works", "soon"), (1, 9))])
+@pytest.mark.parametrize("times", [1, 9])
+def test_a_client_that_is_sent_to_the_broker_that_it_asks_is_there(times: int, tmp_path: Path) -> None:
+    rows = findings_of(tmp_path, asking(times, SECOND, "pulsar://10.0.0.2:6650"))
+    assert not {"advertised-address-odd", "broker-undecided"} & {row.code for row in rows}
+
+
+@pytest.mark.parametrize(("how", "times"), [*product(("uses", "works", "soon", "transactions"), (1, 9))])
 def test_a_client_that_goes_on_to_a_broker_has_its_address(how: str, times: int, tmp_path: Path) -> None:
     if how == "soon":
         talks = [looked_up(NAMED).wait(SECOND).client(PING).server(PONG)]
     else:
         talks = [asking(times, SECOND, uses=how == "uses")]
         talks += [working(("10.0.9.9", 6651), SECOND)] if how == "works" else []
+        if how == "transactions":
+            talks[0].client(command_frame("TC_CLIENT_CONNECT_REQUEST", tc_id=0, request_id=70))
+            talks[0].server(command_frame("TC_CLIENT_CONNECT_RESPONSE", request_id=70))
     assert not {"advertised-address-odd", "broker-undecided"} & {row.code for row in findings_of(tmp_path, *talks)}
 
 
@@ -319,3 +328,64 @@ def test_late_answers_are_otherwise_those_of_a_slow_broker(tmp_path: Path, how: 
         failed = attempts("refused", 3, SECOND)
     rows = findings_of(tmp_path, *failed, coming_back(7 * SECOND, 5, 12_000, rest=rest))
     assert "slow-exchange" in {row.code for row in rows}
+
+
+BROKER = ("10.0.0.2", 6650)
+
+
+def tries(how: str, times: int, every: int, server: Endpoint = BROKER, start: int = 0) -> list[Conversation]:
+    """Connections to a broker that no other broker advertised; one that is not answered sends its SYN for seven seconds."""
+    return [attempt(server, start + number * every, how, port=41000 + number, syns=4) for number in range(times)]
+
+
+@pytest.mark.parametrize("server", [BROKER, ("10.0.0.2", 6651)])
+@pytest.mark.parametrize(
+    ("how", "times", "every"), [("refused", 2, SECOND), ("refused", 8, 3 * SECOND), ("unanswered", 1, 0), ("unanswered", 3, SECOND)]
+)
+def test_a_client_that_does_not_reach_the_broker_of_its_configuration(
+    server: Endpoint, how: str, times: int, every: int, tmp_path: Path
+) -> None:
+    rows = findings_of(tmp_path, *tries(how, times, every, server))
+    text, evidence = only(rows, "broker-unreachable")
+    assert text.startswith(f"Client 10.0.0.1 does not reach broker 10.0.0.2:{server[1]}: ")
+    assert (evidence["count"], evidence["failures"], evidence["worked_before"]) == (times, [how], False)
+    assert problem_codes(rows) == ["broker-unreachable"]
+
+
+@pytest.mark.parametrize("server", [BROKER, ("10.0.0.2", 7777)])
+def test_a_broker_that_does_not_come_back(server: Endpoint, tmp_path: Path) -> None:
+    """A connection of the capture shows that a broker listens at a port of its own."""
+    rows = findings_of(tmp_path, working(server, 0).close("server"), *tries("refused", 5, 2 * SECOND, server, start=SECOND))
+    text, evidence = only(rows, "broker-unreachable")
+    assert text == "Client 10.0.0.1 does not reach broker {}:{}: 5 connections within 15.0 s were refused, after it had worked.".format(
+        *server
+    )
+    assert evidence["worked_before"]
+
+
+@pytest.mark.parametrize("how", ["refused", "unanswered"])
+@pytest.mark.parametrize(
+    "healthy", ["soon over", "back", "another of its list", "another of its list before", "no broker", "another client"]
+)
+def test_a_broker_of_the_configuration_that_is_missed_by_nobody(how: str, healthy: str, tmp_path: Path) -> None:
+    talks = {
+        "soon over": [attempt(BROKER, number * 300 * MILLISECOND, how, port=41000 + number) for number in range(4)],
+        "back": [*tries(how, 4, SECOND), working(BROKER, 20 * SECOND)],
+        "another of its list": [*tries(how, 4, SECOND), working(("10.0.0.3", 6650), 20 * SECOND)],
+        "another of its list before": [wait_until(working(("10.0.0.3", 6650), 0), 30 * SECOND).client(PING), *tries(how, 4, SECOND)],
+        "no broker": tries(how, 4, SECOND, ("10.0.0.2", 8080)),
+        "another client": [connected(port=43000, host="10.0.0.9").client(producer()).server(created()).close()],
+    }[healthy]
+    assert "broker-unreachable" not in problem_codes(findings_of(tmp_path, *talks))
+
+
+def test_a_broker_that_accepts_no_more_connections_is_not_reached(tmp_path: Path) -> None:
+    """One that was opened before still works."""
+    living = wait_until(working(BROKER, 0, port=43000), 20 * SECOND).client(PING).server(PONG)
+    assert only(findings_of(tmp_path, living, *tries("unanswered", 3, SECOND, start=SECOND)), "broker-unreachable")[1]["count"] == 3
+
+
+def test_connections_that_a_probe_closes_are_no_attempts(tmp_path: Path) -> None:
+    """A load balancer looks whether the port is open."""
+    probes = [Conversation(("10.0.0.1", 41000 + n), BROKER, start_ns=START_NS + n * SECOND).handshake().close("client") for n in range(5)]
+    assert problem_codes(findings_of(tmp_path, *probes)) == []

@@ -10,7 +10,7 @@ from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.model.utc import utc_seconds
-from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
+from pulsarscope.protocols.pulsar.rules.connections.unopened import BROKER_PORTS
 from pulsarscope.protocols.pulsar.text.formatting import host, port
 
 CODES = table(
@@ -50,8 +50,6 @@ NANOSECONDS_A_DAY = 86_400_000_000_000
 _OTHER_PORTS = frozenset({443, 8443})
 """Ports of HTTP over TLS."""
 
-_BROKER_PORTS = frozenset({PLAIN_PORT, TLS_PORT})
-
 _MEANINGS = {
     "certificate_expired": "the certificate has expired",
     "unknown_ca": "the issuer of the certificate is not trusted",
@@ -88,7 +86,7 @@ def judge_handshakes(
             continue
         server, known = fact.values["server"], words_of(fact.values["tls"])
         number = port(server)
-        if number not in _BROKER_PORTS and (number in _OTHER_PORTS or _is_http(known) if is_broker is None else not is_broker(server)):
+        if number not in BROKER_PORTS and (number in _OTHER_PORTS or _is_http(known) if is_broker is None else not is_broker(server)):
             continue
         if fact.what == UNREAD and (reason := _failure(fact, known)):
             failed.setdefault((server, reason), []).append(fact)

@@ -16,6 +16,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_addresses, is_loopback, literal_of, may_be
 from pulsarscope.protocols.pulsar.rules.connections.handshakes import judge_handshakes
+from pulsarscope.protocols.pulsar.rules.connections.unopened import failure_of, judge_unopened
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.exchanges.requests import LATE, REACH, late_text
 from pulsarscope.protocols.pulsar.text.formatting import host, listing
@@ -23,9 +24,9 @@ from pulsarscope.protocols.pulsar.text.formatting import host, listing
 CODES = table(
     SESSION.error(
         "broker-unreachable",
-        "A broker advertised an address at which nobody answers.",
-        "Compare the address with advertisedAddress, advertisedListeners and the client's listener name; check that the broker runs, "
-        "and look for a firewall in between.",
+        "Nobody answers at the address of a broker.",
+        "Check that the broker runs, and look for a firewall in between. If a broker advertised the address, compare it with "
+        "advertisedAddress, advertisedListeners and the client's listener name.",
         ("never-opened",),
         to_act="the broker's or the network's operators",
     ),
@@ -163,19 +164,9 @@ class ReachRule(ConnectionRule):
 
     frames: ClassVar[Handlers] = {
         **dict.fromkeys(("LOOKUP_RESPONSE", "TOPIC_MIGRATED", "CLOSE_PRODUCER", "CLOSE_CONSUMER"), _advertise),
-        **dict.fromkeys(("PRODUCER", "SUBSCRIBE"), _use),
+        **dict.fromkeys(("PRODUCER", "SUBSCRIBE", "TC_CLIENT_CONNECT_REQUEST"), _use),
         **dict.fromkeys(("PING", "PONG"), _speak),
     }
-
-
-def _failure(fact: Fact) -> str | None:
-    """Return how a connection failed before the server sent anything; None when it did not fail."""
-    values = fact.values
-    if values["server_bytes"] or values["closed_by"] not in (None, SERVER):
-        return None
-    if values["closed"] == "open":
-        return None if values["client_bytes"] else "unanswered"
-    return "closed at once" if values["closed"] == "fin" else "reset" if values["client_bytes"] else "refused"
 
 
 def _since_reached(advertised: Sequence[Fact], server: str, spoken: Sequence[Fact], failures: Sequence[Fact]) -> list[Fact]:
@@ -211,7 +202,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
     for fact in sorted(connections, key=lambda fact: fact.where.time):
         if fact.values["server_bytes"]:
             spoken.append(fact)
-        elif _failure(fact):
+        elif failure_of(fact):
             failed.setdefault(fact.values["server"], []).append(fact)
     _judge_wanted([fact for fact in facts if fact.what == WANTED], failed, report)
     late = [fact for fact in facts if fact.what == LATE]
@@ -221,6 +212,8 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
         named = [fact for fact in advertised if any(may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
+        if not before:
+            judge_unopened(client, server, failures, spoken, report, thresholds)
         if not (led and (led := _since_reached(named, server, spoken, led))):
             continue
         if _is_certain(led, before, connections, thresholds):
@@ -245,7 +238,7 @@ def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], 
             if server in reported or not tried or not may_be(target.partition("://")[2] or target, server):
                 continue
             reported.add(server)
-            kinds = " or ".join(dict.fromkeys(_failure(failure) or "" for failure in tried))
+            kinds = " or ".join(dict.fromkeys(failure_of(failure) or "" for failure in tried))
             answer = f"answers CONNECT {fact.where.name} with {fact.values['answer']}" if fact.values["answer"] else "does not connect it"
             text = (
                 f"The proxy {proxy} does not reach broker {target} for client {fact.values['client']}: "
@@ -305,7 +298,7 @@ def _judge_outages(
 def _is_certain(failures: Sequence[Fact], advertised: Sequence[Fact], connections: Sequence[Fact], thresholds: Thresholds) -> bool:
     """Return True unless the capture ends during one SYN, or while the client may still retry."""
     first, last = failures[0], failures[-1]
-    is_one_syn = len(failures) == 1 and _failure(first) == "unanswered"
+    is_one_syn = len(failures) == 1 and failure_of(first) == "unanswered"
     if is_one_syn and first.values["end"] - first.where.time < thresholds.ns("broker-unreachable-seconds"):
         return False
     tellers = {fact.where.connection for fact in advertised}  # other connections of the host may belong to another process
@@ -321,7 +314,7 @@ def _report_unreachable(
     first, last = failures[0], failures[-1]
     source = max((fact for fact in advertised if fact.where.time <= first.where.time), key=lambda fact: fact.where.time)
     address = next(address for address in source.values["addresses"] if may_be(address, server))
-    kinds = list(dict.fromkeys(_failure(fact) or "" for fact in failures))
+    kinds = list(dict.fromkeys(failure_of(fact) or "" for fact in failures))
     worked = any(fact.values["server"] == server for fact in spoken)
     span = last.values["end"] - first.where.time
     topic = f" for {source.values['topic']}" if source.values["topic"] else ""
@@ -362,7 +355,9 @@ def _judge_unseen(
         addresses = (values["asked"], *values["addresses"])
         if addresses not in reached:
             others = in_use | (servers - {values["asked"]})
-            reached[addresses] = any(may_be(address, server) for address in values["addresses"] for server in others)
+            reached[addresses] = any(may_be(address, server) for address in values["addresses"] for server in others) or any(
+                literal_of(host(address)) and may_be(address, values["asked"]) for address in values["addresses"]
+            )
         if not reached[addresses] and next(_unusable(fact, ()), None) is None:
             unseen.setdefault((values["asked"], teller.values["lookups"]), []).append(fact)
     for (asked, lookups), facts in unseen.items():

@@ -1,0 +1,67 @@
+"""Connections to brokers that fail at their start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from pulsarscope.dissect.contract.rules import UNREAD, Fact, ReportFinding
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.model.text import duration
+from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
+from pulsarscope.protocols.pulsar.text.formatting import port
+
+BROKER_PORTS = frozenset({PLAIN_PORT, TLS_PORT})
+
+
+_UNOPENED = ("refused", "unanswered")
+
+
+def failure_of(fact: Fact) -> str | None:
+    """Return how a connection failed before the server sent anything; None when it did not fail."""
+    values = fact.values
+    if values["server_bytes"] or values["closed_by"] not in (None, SERVER):
+        return None
+    if values["closed"] == "open":
+        return None if values["client_bytes"] else "unanswered"
+    return "closed at once" if values["closed"] == "fin" else "reset" if values["client_bytes"] else "refused"
+
+
+def judge_unopened(
+    client: str, server: str, failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding, thresholds: Thresholds
+) -> None:
+    """Report a broker to which a client opens no connection, although no broker sent it there: the address is from its configuration.
+
+    Such a client may have a list of brokers: it is fine while another one answers at this port.
+    """
+    number = port(server)
+    if number not in BROKER_PORTS and not any(fact.what != UNREAD and fact.values["server"] == server for fact in spoken):
+        return
+    until = max((_served_until(fact, server) for fact in spoken if port(fact.values["server"]) == number), default=0)
+    tried = [fact for fact in failures if fact.what == UNREAD and fact.where.time >= until and failure_of(fact) in _UNOPENED]
+    if not tried or (span := tried[-1].values["end"] - tried[0].where.time) < thresholds.ns("broker-unreachable-tries-seconds"):
+        return
+    kinds = list(dict.fromkeys(failure_of(fact) or "" for fact in tried))
+    worked = any(fact.values["server"] == server for fact in spoken)
+    attempts = f"{len(tried):,} connections within {duration(span)} were" if len(tried) > 1 else f"for {duration(span)}, a connection was"
+    text = f"Client {client} does not reach broker {server}: {attempts} {' or '.join(kinds)}{', after it had worked' if worked else ''}."
+    evidence = {
+        "connections": [fact.where.connection for fact in tried[:DIAGNOSIS_NAMES_MAX]],
+        "server": server,
+        "count": len(tried),
+        "failures": kinds,
+        "span_ns": span,
+        "worked_before": worked,
+        **thresholds.evidence("broker-unreachable-tries-seconds"),
+    }
+    report("broker-unreachable", tried[0].where, text, evidence)
+
+
+def _served_until(fact: Fact, server: str) -> float:
+    """Return the time until which a connection shows that the client needs no new one to this server, or got one."""
+    values = fact.values
+    if values["server"] == server:
+        return fact.where.time
+    return inf if values["closed"] == "open" else float(values["end"])
