@@ -41,6 +41,13 @@ CODES = table(
         "check the timeout.",
         to_act="the application",
     ),
+    SESSION.error(
+        "txn-unavailable",
+        "A client wants transactions, but its broker has no transaction coordinator.",
+        "Set transactionCoordinatorEnabled=true on the brokers, and run bin/pulsar initialize-transaction-coordinator-metadata once for "
+        "the cluster; or turn transactions off in the client.",
+        to_act="the broker's operators",
+    ),
 )
 
 THRESHOLDS = (
@@ -70,6 +77,9 @@ STEPS = frozenset(
     }
 )
 """Requests for which this rule reports any error except missing permissions."""
+
+COORDINATORS = "persistent://pulsar/system/transaction_coordinator_assign"
+"""Topic whose partitions are the transaction coordinators; only a client with transactions asks for it."""
 
 TRANSACTIONS = "transactions"
 
@@ -149,6 +159,8 @@ class TransactionRule(ConnectionRule):
         """Steps of transactions without an END_TXN on this connection."""
         self._ended = 0
         """Number of transactions that ended but did not begin here."""
+        self._is_refused = False
+        """True when the broker has said that it has no transaction coordinator."""
         self._longest = 0
         """Longest time from NEW_TXN_RESPONSE to END_TXN, in nanoseconds."""
 
@@ -201,6 +213,17 @@ class TransactionRule(ConnectionRule):
             steps = Steps(row.time, row.time)
             remember(self._steps, transaction, steps, REQUESTS_MAX)
         steps.add(row.time, step["topics"], where_of(row).name)
+
+    def _coordinators(self, row: FrameRow) -> None:
+        fields = row.fields or {}
+        if self._is_refused or row.topic != COORDINATORS or fields.get("response") != "Success" or fields.get("partitions"):
+            return
+        self._is_refused = True
+        client, server = host(self._context.client), self._context.server
+        text = f"Client {client} wants transactions, but broker {server} has no transaction coordinator: {COORDINATORS} has no partitions."
+        where = where_of(row)
+        evidence = {"frames": frame_names([row.request, where.name]), "client": client, "server": server}
+        self._context.report("txn-unavailable", where, text, evidence)
 
     def _exchange(self, row: ExchangeRow) -> None:
         if not self._requests and row.status != "error":
@@ -271,6 +294,7 @@ class TransactionRule(ConnectionRule):
         "NEW_TXN": _new,
         "NEW_TXN_RESPONSE": _new_response,
         "END_TXN": _end_request,
+        "PARTITIONED_METADATA_RESPONSE": _coordinators,
         **dict.fromkeys(_WITHIN, _step),
     }
     exchanges: ClassVar[Handlers] = dict.fromkeys([*STEPS, "SEND", "ACK"], _exchange)

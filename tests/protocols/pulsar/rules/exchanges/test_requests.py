@@ -71,6 +71,21 @@ def test_a_refusal_says_what_to_do(tmp_path: Path, request_frame: bytes, name: s
     assert row.text.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("name", "message", "advised"),
+    [
+        ("MetadataError", "Encryption is required in persistent://a/b/c", "encryptionRequired"),
+        ("NotAllowedError", "Reached the maximum number of connections on address/10.0.0.1:4", "brokerMaxConnectionsPerIp"),
+        ("MetadataError", "no node", "ZooKeeper"),
+    ],
+)
+def test_the_message_of_a_broker_may_say_what_to_do(tmp_path: Path, name: str, message: str, advised: str) -> None:
+    refused = connected().client(producer(request=1)).server(error(1, name, message)).close()
+    text = diagnose(tmp_path, refused).only("request-failed")[0].text or ""
+    assert advised in text
+    assert ("ZooKeeper" in text) is (advised == "ZooKeeper")
+
+
 @pytest.mark.parametrize("granted", ["", "on the same connection", "on another"])
 @pytest.mark.parametrize("what", ["SEND", "PRODUCER", "LOOKUP", "bundle"])
 def test_refusals_of_a_topic_that_moves_are_reported_unless_its_client_comes_back(tmp_path: Path, what: str, granted: str) -> None:

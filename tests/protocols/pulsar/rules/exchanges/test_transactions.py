@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pulsarscope.model.findings import ERROR, WARNING
+from pulsarscope.protocols.pulsar.rules.exchanges.transactions import COORDINATORS
+from tests.scenarios import Conversation
 from tests.scenarios.commands import PING, PONG, TOPIC, ack, ack_response, created, producer, receipt, send, subscribe, success
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import SECOND
@@ -87,3 +90,40 @@ def test_one_that_cannot_begin_is_reported_without_an_id(tmp_path: Path) -> None
     talk.server(command_frame("NEW_TXN_RESPONSE", request_id=1, error="TransactionCoordinatorNotFound", message="none")).close()
     text, _ = only(findings_of(tmp_path, talk), "txn-failed")
     assert text == "NEW_TXN was refused with TransactionCoordinatorNotFound: none; no transaction is known for it."
+
+
+def asking(topic: str, **answer: Any) -> Conversation:
+    """A client that asks for the partitions of a topic, and is answered."""
+    talk = connected().client(command_frame("PARTITIONED_METADATA", topic=topic, request_id=1))
+    return talk.server(command_frame("PARTITIONED_METADATA_RESPONSE", request_id=1, **answer)).wait(SECOND).close()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_broker_without_a_transaction_coordinator_is_named_once(again: bool, tmp_path: Path) -> None:
+    talk = asking(COORDINATORS, response="Success", partitions=0)
+    if again:
+        talk = connected()
+        for number in range(1, 4):
+            talk.client(command_frame("PARTITIONED_METADATA", topic=COORDINATORS, request_id=number)).server(
+                command_frame("PARTITIONED_METADATA_RESPONSE", request_id=number, response="Success")
+            )
+    rows = findings_of(tmp_path, talk)
+    text, evidence = only(rows, "txn-unavailable")
+    assert text == (
+        f"Client 10.0.0.1 wants transactions, but broker 10.0.0.2:6650 has no transaction coordinator: {COORDINATORS} has no partitions."
+    )
+    assert (len(evidence["frames"]), problem_codes(rows)) == (2, ["txn-unavailable"])
+
+
+@pytest.mark.parametrize(
+    ("topic", "answer"),
+    [
+        (COORDINATORS, {"response": "Success", "partitions": 1}),
+        (COORDINATORS, {"response": "Success", "partitions": 16}),
+        (COORDINATORS, {"response": "Failed", "error": "ServiceNotReady", "message": "not now"}),
+        (TOPIC, {"response": "Success", "partitions": 0}),
+        (f"{COORDINATORS}-partition-0", {"response": "Success", "partitions": 0}),
+    ],
+)
+def test_a_coordinator_may_be_there(topic: str, answer: dict[str, Any], tmp_path: Path) -> None:
+    assert "txn-unavailable" not in problem_codes(findings_of(tmp_path, asking(topic, **answer)))
