@@ -17,6 +17,7 @@ from tests.scenarios.commands import (
     created,
     delivery,
     flow,
+    lookup,
     producer,
     receipt,
     send,
@@ -427,6 +428,18 @@ def test_clients_that_leave_after_a_ping(answered: bool, tmp_path: Path) -> None
         talk.wait(5 * SECOND).server(PING)
         talks.append(talk.client(PONG).reset("client") if answered else talk.close("client"))
     assert with_code(findings_of(tmp_path, *talks), "idle-cut") == []
+
+
+@pytest.mark.parametrize("end", ["fin", "rst"])
+@pytest.mark.parametrize("waits", [SECOND, 5 * SECOND])
+def test_connections_that_die_while_the_client_waits_for_an_answer(end: str, waits: int, tmp_path: Path) -> None:
+    talks = []
+    for number in range(5):
+        talk = connected(30000 + number, start=number * 7 * SECOND).client(lookup(1)).wait(waits)
+        talks.append(talk.close("server") if end == "fin" else talk.reset("server"))
+    codes = problem_codes(findings_of(tmp_path, *talks))
+    assert "idle-cut" not in codes
+    assert "reconnect-loop" in codes
 
 
 def test_idle_clients_that_close_in_peace(tmp_path: Path) -> None:

@@ -215,20 +215,23 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
         deliveries = [fact for fact in delivered if fact.values["subscription"] == waiting.values["subscription"]]
         if waiting.values["kind"] == "Key_Shared" and any(consumer_of(fact) != consumer_of(waiting) for fact in deliveries):
             continue  # the keys of the backlog may belong to another consumer
-        if _holds_all(waiting, facts):
-            continue  # the broker may have a lower limit of unacknowledged messages; consumer-not-acking says who has to act
+        if _may_be_at_limit(waiting, facts):
+            continue  # consumer-not-acking says who has to act
         due = next((fact for fact in backlog if _is_near(fact, waiting, ledgers) and _is_due(fact, waiting, deliveries, silent_ns)), None)
         if due is not None and not _may_be_shared(due, waiting, facts):
             reported.add(consumer_of(waiting))
             _report_silent(topic, waiting, due, report)
 
 
-def _holds_all(waiting: Fact, facts: Sequence[Fact]) -> bool:
-    """Return True when this Shared or Key_Shared consumer is reported to have acknowledged none of its messages."""
+def _may_be_at_limit(waiting: Fact, facts: Sequence[Fact]) -> bool:
+    """Return True when a consumer of this Shared or Key_Shared subscription is reported to have acknowledged none of its messages.
+
+    The broker may have a low limit of unacknowledged messages for each consumer, or for all consumers of a subscription together.
+    """
     if waiting.values["kind"] not in SHARED_TYPES:
         return False  # brokers limit only these types
-    held = (fact for fact in facts if fact.what in (HOLDING, BUSY) and consumer_of(fact) == consumer_of(waiting))
-    return any(fact.values["reported"] and not fact.values["acks"] for fact in held)
+    held = (fact.values for fact in facts if fact.what in (HOLDING, BUSY))
+    return any(values["subscription"] == waiting.values["subscription"] and values["reported"] and not values["acks"] for values in held)
 
 
 def _may_be_shared(due: Fact, waiting: Fact, facts: Sequence[Fact]) -> bool:

@@ -165,6 +165,22 @@ def test_a_consumer_that_acknowledges_nothing_may_have_reached_a_low_limit(
     assert ("consumer-not-acking" in codes) is (held > 2 and not acked)
 
 
+@pytest.mark.parametrize(
+    ("kind", "subscription", "acked", "silent"),
+    [("Shared", "s", 0, False), ("Key_Shared", "s", 0, False), ("Shared", "s", 20, True), ("Shared", "other", 0, True)],
+)
+def test_one_that_acknowledges_nothing_may_block_the_others_of_its_subscription(
+    tmp_path: Path, kind: str, subscription: str, acked: int, silent: bool
+) -> None:
+    """The broker may have a low limit for the subscription (maxUnackedMessagesPerSubscription)."""
+    holding = subscribed(connected(40002), 2, kind=kind, subscription=subscription).client(flow(100, 2))
+    holding.server(*(delivery(entry, 2) for entry in range(20))).client(*(ack(entry, number=2) for entry in range(acked)))
+    waiting = subscribed(connected(start=MILLISECOND), kind=kind).client(flow(100)).wait(SECOND).server(delivery(20)).client(ack(20))
+    talks = [talk.wait(60 * SECOND).client(PING).close() for talk in (holding, waiting)]
+    codes = diagnose(tmp_path, *talks, producing(connected(40001, start=2 * SECOND), entry=21).close()).codes
+    assert ("broker-silent" in codes) is (silent and kind != "Key_Shared")
+
+
 def test_an_inactive_failover_consumer_waits_rightly(tmp_path: Path) -> None:
     waiting = subscribed(connected(), kind="Failover").client(flow(10))
     waiting.server(command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=1, is_active=False)).wait(60 * SECOND).client(PING).close()
