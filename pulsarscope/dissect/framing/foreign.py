@@ -84,3 +84,10 @@ def foreign_name(head: bytes) -> str | None:
     if head.startswith(_HTTP_STARTS):
         return "HTTP"
     return "SSH" if head.startswith(b"SSH-") else None
+
+
+def too_large_text(head: bytes, size: int, largest: int) -> str:
+    """Return the text about a frame that announces too many bytes; `head`, its length field, may begin another protocol."""
+    name = foreign_name(head)
+    why = f": these are the first bytes of {name}" if name else ""
+    return f"a frame of {size:,} bytes is announced, the limit is {largest:,}{why}"

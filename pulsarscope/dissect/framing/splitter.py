@@ -24,7 +24,7 @@ from pulsarscope.dissect.contract.frames import (
     Origin,
     StreamAccount,
 )
-from pulsarscope.dissect.framing.foreign import FOREIGN_HEAD_BYTES, foreign_name, proxy_header
+from pulsarscope.dissect.framing.foreign import FOREIGN_HEAD_BYTES, foreign_name, proxy_header, too_large_text
 from pulsarscope.dissect.framing.frame_limits import Limits, add_limit, initial_limits, least_limit
 from pulsarscope.dissect.framing.frame_search import FrameSearch
 from pulsarscope.dissect.framing.stream_buffer import StreamBuffer, next_sub
@@ -308,9 +308,9 @@ class StreamSplitter:
         """Lose sync: no frame of this size can begin at a position."""
         self._search.note_seen(position + self.dissector.framing.length.size)
         self.synced = False
-        largest = self._search.limit_at(position)
+        head, largest = bytes(self._buffer.data[position : position + 4]), self._search.limit_at(position)
         if size > largest:
-            self._skip_notes += (("frame-too-large", f"a frame of {size:,} bytes is announced, the limit is {largest:,}"),)
+            self._skip_notes += (("frame-too-large", too_large_text(head, size, largest)),)
         else:
             self._skip_notes += (("frame-malformed", f"a frame of {size:,} bytes is impossible"),)
 

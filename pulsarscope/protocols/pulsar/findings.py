@@ -15,7 +15,8 @@ CODES = table(
     FRAME.error(
         "frame-too-large",
         "A frame announces more bytes than the broker allows.",
-        "The broker closes such a connection: raise maxMessageSize on both sides, or use chunking.",
+        "The broker closes such a connection: raise maxMessageSize on both sides, or use chunking. If these are bytes of another "
+        "protocol, another service or a proxy answers at this address: look at the service URL and at DNS.",
         to_act="the application, or the broker's operators",
     ),
     GENERIC_CODES["frame-truncated"],

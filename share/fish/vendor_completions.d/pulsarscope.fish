@@ -391,8 +391,8 @@ function __pulsarscope_list
                 snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
                 tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
                 token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
-                uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop value-undecodable \
-                zero-window zlib-unfinished
+                txn-unavailable uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop \
+                value-undecodable zero-window zlib-unfinished
         case kinds
             printf '%s\n' frame message exchange connection finding journey all
         case registry_sections
@@ -481,8 +481,8 @@ function __pulsarscope_list
                 snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
                 tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
                 token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
-                uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop value-undecodable \
-                zero-window zlib-unfinished
+                txn-unavailable uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop \
+                value-undecodable zero-window zlib-unfinished
     end
 end
 

@@ -137,6 +137,20 @@ class TestLostSync:
         assert codes(frames[1]) == ["frame-malformed" if size < 4 else "frame-too-large", "bytes-skipped"]
 
     @pytest.mark.parametrize(
+        ("start", "name"),
+        [
+            (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"),
+            (b"\x16\x03\x03\x00\x40" + bytes(60), "TLS"),
+            (b"SSH-2.0-OpenSSH_9.6\r\n", "SSH"),
+            (b"\x7fELF" + bytes(40), None),
+        ],
+    )
+    def test_a_length_that_is_the_start_of_another_protocol_names_it(self, start: bytes, name: str | None) -> None:
+        frames = of(PING + start + PING + PING)
+        size = f"a frame of {int.from_bytes(start[:4], 'big') + 4:,} bytes is announced, the limit is 5,253,120"
+        assert (frames[1].notes or [])[0] == ("frame-too-large", size + (f": these are the first bytes of {name}" if name else ""))
+
+    @pytest.mark.parametrize(
         "between", [b"x", b"\xff" * 100, bytes(50), b"GET / HTTP/1.1\r\n\r\n", CONNECT[:9]], ids=["byte", "ones", "zeros", "http", "head"]
     )
     def test_garbage_is_one_run_of_skipped_bytes(self, between: bytes) -> None:
