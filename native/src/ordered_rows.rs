@@ -16,8 +16,6 @@ use crate::encoding::kept_bytes;
 use crate::frames::places::FramePlaces;
 use crate::frames::row_order::{Of, OrderedRows};
 use crate::frames::{Entry, Frames};
-use crate::output::arrow_columns::Buffers;
-use crate::output::arrow_table::{Given, Table};
 use crate::output::csv::CsvLines;
 use crate::output::frame_summary::FrameSummaries;
 use crate::output::lanes;
@@ -425,18 +423,6 @@ impl OrderedRows {
             }
             encode_rows(&mut of_python, encode, &mut lines.out)?;
             Ok(PyBytes::new(py, &lines.out))
-        })
-    }
-
-    /// Return the number of rows of a kind, and the columns of their table (`arrow_columns::Buffers`).
-    ///
-    /// `given`: the kind; names and types of its columns; the cells of the Python rows in each column, those of rows outside of these
-    /// ordered rows last; a function that returns the texts of JSON values; and the type that stands for the messages of an entry.
-    fn table<'py>(&self, py: Python<'py>, given: Given<'py>) -> PyResult<(usize, Vec<Buffers<'py>>)> {
-        caught(|| {
-            let mut table = Table::new(given, !self.frameless, self.exchanges, self.order.len())?;
-            table.append(py, self)?;
-            table.finish(py)
         })
     }
 

@@ -183,7 +183,7 @@ ENCODERS = {
     "json": "pulsarscope.output.export.ndjson:JsonLines",
     "ndjson": "pulsarscope.output.export.ndjson:JsonLines",
     "csv": "pulsarscope.output.export.csv:CsvLines",
-    "parquet": "pulsarscope.output.export.parquet:BatchesByKind",
+    "parquet": "pulsarscope.output.export.parquet:RowsByKind",
 }
 """Name of an encoded output -> "module:class" of its encoder."""
 

@@ -195,7 +195,8 @@ def rows_of(rows: Sequence[Any]) -> Sequence[Any]:
     if has_pyarrow():
         others = [*ordered.others(), *following]
         for kind in KINDS_IN_COLUMNS:
-            require_table(_of(kind, found), _batches(kind).of_ordered(ordered, _of(kind, others)), kind)
+            _batches(kind).gather(ordered_rows.as_ordered([ordered, *following]), _of(kind, others))
+            require_table(_of(kind, found), _batches(kind).take(), kind)
     return found
 
 

@@ -25,8 +25,6 @@ pub struct ArrowColumn {
     absent: usize,
     /// Number of absent values before the first present one: in most columns all are absent, and only others are laid out.
     leading: usize,
-    /// Rows for which room is allocated at once.
-    room: usize,
     /// Start of texts, or of lists of texts, and their ends.
     ends: Vec<u8>,
     /// Numbers, or consecutive texts.
@@ -57,24 +55,20 @@ impl Bits {
         self.count += 1;
     }
 
-    /// `count` bits, none of which is set.
-    fn clear(count: usize) -> Self {
-        Bits { bytes: vec![0; count.div_ceil(8)], count }
-    }
-
-    /// `count` bits, all of which are set.
-    fn set(count: usize) -> Self {
-        let mut bytes = vec![0xff; count / 8];
-        if count % 8 > 0 {
-            bytes.push((1 << (count % 8)) - 1);
+    /// Become `count` bits, all or none of which are set.
+    fn fill(&mut self, count: usize, set: bool) {
+        self.bytes.clear();
+        self.bytes.resize(count.div_ceil(8), if set { 0xff } else { 0 });
+        if let (true, Some(last)) = (set && count % 8 > 0, self.bytes.last_mut()) {
+            *last = (1 << (count % 8)) - 1;
         }
-        Bits { bytes, count }
+        self.count = count;
     }
 }
 
 impl ArrowColumn {
-    /// `name`: name of the type in Python's column table; `room`: rows for which room is allocated at once.
-    pub fn new(name: &str, room: usize) -> PyResult<Self> {
+    /// `name`: name of the type in Python's column table.
+    pub fn new(name: &str) -> PyResult<Self> {
         let kind = match name {
             "int64" | "time" => Kind::Number,
             "bool" => Kind::Flag,
@@ -82,15 +76,15 @@ impl ArrowColumn {
             "strings" => Kind::Texts,
             _ => return Err(PyValueError::new_err(format!("no column is of type {name}"))),
         };
-        let items = if kind == Kind::Texts { Some(Box::new(ArrowColumn::new("string", 0)?)) } else { None };
+        let items = if kind == Kind::Texts { Some(Box::new(ArrowColumn::new("string")?)) } else { None };
         let (valid, flags) = (Bits::default(), Bits::default());
-        Ok(ArrowColumn { kind, valid, count: 0, absent: 0, leading: 0, room, ends: Vec::new(), bytes: Vec::new(), flags, items })
+        Ok(ArrowColumn { kind, valid, count: 0, absent: 0, leading: 0, ends: Vec::new(), bytes: Vec::new(), flags, items })
     }
 
     #[inline]
     fn there(&mut self, there: bool) {
         if !there && self.absent == 0 {
-            self.valid = Bits::set(self.count);
+            self.valid.fill(self.count, true);
         }
         self.count += 1;
         self.absent += usize::from(!there);
@@ -118,20 +112,12 @@ impl ArrowColumn {
     /// Lay out the values before the first present one.
     #[cold]
     fn lay_out(&mut self) {
-        let (count, room) = (self.count, self.room.max(self.count + 1));
-        if count > 0 {
-            self.valid = Bits::clear(count);
-        }
+        let count = self.count;
+        self.valid.fill(count, false);
         match self.kind {
-            Kind::Number => {
-                self.bytes.reserve(8 * room);
-                self.bytes.resize(8 * count, 0);
-            }
-            Kind::Flag => self.flags = Bits::clear(count),
-            Kind::Text | Kind::Texts => {
-                self.ends.reserve(4 * (room + 1));
-                self.ends.resize(4 * (count + 1), 0);
-            }
+            Kind::Number => self.bytes.resize(8 * count, 0),
+            Kind::Flag => self.flags.fill(count, false),
+            Kind::Text | Kind::Texts => self.ends.resize(4 * (count + 1), 0),
         }
     }
 
@@ -235,6 +221,24 @@ impl ArrowColumn {
             }
         }
         Ok(())
+    }
+
+    /// Number of bytes of the values so far.
+    pub fn size(&self) -> usize {
+        let own = self.valid.bytes.len() + self.ends.len() + self.bytes.len() + self.flags.bytes.len();
+        own + self.items.as_ref().map_or(0, |items| items.size())
+    }
+
+    /// Remove all values; their room is kept for the next ones.
+    pub fn clear(&mut self) {
+        (self.count, self.absent, self.leading) = (0, 0, 0);
+        for bytes in [&mut self.valid.bytes, &mut self.ends, &mut self.bytes, &mut self.flags.bytes] {
+            bytes.clear();
+        }
+        (self.valid.count, self.flags.count) = (0, 0);
+        if let Some(items) = &mut self.items {
+            items.clear();
+        }
     }
 
     /// Return the buffers; none if all values are absent.

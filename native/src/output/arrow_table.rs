@@ -8,14 +8,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyType};
 
+use crate::caught;
 use crate::frames::row_order::{Of, OrderedRows};
 use crate::frames::Entry;
 use crate::output::arrow_columns::{ArrowColumn, Buffers};
 use crate::output::frame_cells::{EXCHANGE_COLUMNS, FRAME_COLUMNS};
 use crate::output::message_cells::EntryCells;
-
-/// Maximum number of rows of a table for which room is allocated at once.
-const ROOM_MAX: usize = 4096;
 
 /// The part of the frames in columns that belongs to a table.
 #[derive(Clone, Copy, PartialEq)]
@@ -26,46 +24,90 @@ enum OfFrames {
     Nothing,
 }
 
-/// A table in the making: its columns by names and types.
-pub struct Table<'py> {
+/// Rows of one kind, gathered until they are taken as the columns of a table.
+#[pyclass(module = "pulsarscope_native")]
+pub struct ArrowTable {
     kind: String,
-    of_frames: OfFrames,
-    names: Vec<(Bound<'py, PyString>, String)>,
+    names: Vec<(Py<PyString>, String)>,
+    /// Returns the texts of JSON values.
+    json: Py<PyAny>,
+    /// Type that stands for the messages of an entry.
+    entries: Py<PyType>,
     columns: Vec<ArrowColumn>,
     count: usize,
+}
+
+#[pymethods]
+impl ArrowTable {
+    /// `names`: names and types of the columns; `json`: function that returns the texts of JSON values; `entries`: type that stands for the
+    /// messages of an entry.
+    #[new]
+    fn new(kind: String, names: Vec<(Py<PyString>, String)>, json: Py<PyAny>, entries: Py<PyType>) -> PyResult<Self> {
+        let columns = names.iter().map(|(_, kind)| ArrowColumn::new(kind)).collect::<PyResult<Vec<_>>>()?;
+        Ok(ArrowTable { kind, names, json, entries, columns, count: 0 })
+    }
+
+    /// Append those of some ordered rows that are of this kind, and return the number of rows and of bytes so far.
+    ///
+    /// `cells`: the cells of the Python rows of this kind in each column, without messages of entries.
+    fn append(&mut self, py: Python<'_>, rows: &OrderedRows, cells: Vec<Bound<'_, PyList>>) -> PyResult<(usize, usize)> {
+        let appended = caught(|| Appending::new(py, self, rows, cells)?.append(py, rows));
+        if let Err(error) = appended {
+            self.clear(); // the columns may have different lengths
+            return Err(error);
+        }
+        Ok((self.count, self.columns.iter().map(ArrowColumn::size).sum()))
+    }
+
+    /// Return the number of rows and the columns (`arrow_columns::Buffers`), and begin anew.
+    fn take<'py>(&mut self, py: Python<'py>) -> (usize, Vec<Buffers<'py>>) {
+        let taken = (self.count, self.columns.iter().map(|column| column.buffers(py)).collect());
+        self.clear();
+        taken
+    }
+}
+
+impl ArrowTable {
+    fn clear(&mut self) {
+        self.count = 0;
+        self.columns.iter_mut().for_each(ArrowColumn::clear);
+    }
+}
+
+/// What is needed while rows are appended to a table.
+struct Appending<'a, 'py> {
+    kind: &'a str,
+    of_frames: OfFrames,
+    names: Vec<(Bound<'py, PyString>, String)>,
+    columns: &'a mut [ArrowColumn],
+    count: &'a mut usize,
     /// Cells of Python rows, by column, and the number of cells taken.
     cells: Vec<Bound<'py, PyList>>,
     taken: usize,
-    /// Returns the texts of JSON values.
     json: Bound<'py, PyAny>,
-    /// Type that stands for the messages of an entry.
     entries: Bound<'py, PyType>,
     /// Types of rows, and whether they are of this kind.
     types: Vec<(Bound<'py, PyType>, bool)>,
 }
 
-/// See `OrderedRows.table`.
-pub type Given<'py> = (String, Vec<(Bound<'py, PyString>, String)>, Vec<Bound<'py, PyList>>, Bound<'py, PyAny>, Bound<'py, PyType>);
-
-impl<'py> Table<'py> {
-    pub fn new(given: Given<'py>, frames: bool, exchanges: bool, rows: usize) -> PyResult<Self> {
-        let (kind, names, cells, json, entries) = given;
-        if cells.len() != names.len() {
+impl<'a, 'py> Appending<'a, 'py> {
+    fn new(py: Python<'py>, table: &'a mut ArrowTable, rows: &OrderedRows, cells: Vec<Bound<'py, PyList>>) -> PyResult<Self> {
+        if cells.len() != table.names.len() {
             return Err(PyValueError::new_err("there are not as many columns of cells as names"));
         }
-        let of_frames = match kind.as_str() {
-            "frame" if frames => OfFrames::Frames,
-            "exchange" if exchanges => OfFrames::Exchanges,
+        let of_frames = match table.kind.as_str() {
+            "frame" if !rows.frameless => OfFrames::Frames,
+            "exchange" if rows.exchanges => OfFrames::Exchanges,
             "message" => OfFrames::Messages,
             _ => OfFrames::Nothing,
         };
-        let room = if of_frames == OfFrames::Nothing { 0 } else { rows.min(ROOM_MAX) };
-        let columns = names.iter().map(|(_, kind)| ArrowColumn::new(kind, room)).collect::<PyResult<Vec<_>>>()?;
-        Ok(Table { kind, of_frames, names, columns, count: 0, cells, taken: 0, json, entries, types: Vec::new() })
+        let names = table.names.iter().map(|(name, kind)| (name.bind(py).clone(), kind.clone())).collect();
+        let (json, entries) = (table.json.bind(py).clone(), table.entries.bind(py).clone());
+        let ArrowTable { kind, columns, count, .. } = table;
+        Ok(Appending { kind, of_frames, names, columns, count, cells, taken: 0, json, entries, types: Vec::new() })
     }
 
-    /// Append those of the rows that are of this kind.
-    pub fn append(&mut self, py: Python<'py>, rows: &OrderedRows) -> PyResult<()> {
+    fn append(mut self, py: Python<'py>, rows: &OrderedRows) -> PyResult<()> {
         let batches = rows.borrowed(py)?;
         if matches!(self.of_frames, OfFrames::Frames | OfFrames::Exchanges) && !batches.is_empty() {
             self.check()?;
@@ -86,9 +128,9 @@ impl<'py> Table<'py> {
                         }
                     };
                     for index in behind.start..behind.stop {
-                        cells.append(index as usize, &mut self.columns)?;
+                        cells.append(index as usize, self.columns)?;
                     }
-                    self.count += behind.count();
+                    *self.count += behind.count();
                 }
                 Of::Messages(..) => {}
                 Of::Frame(batch, index) => {
@@ -97,10 +139,10 @@ impl<'py> Table<'py> {
                     let tables = &frames.reader.bind(py).get().tables;
                     match self.of_frames {
                         OfFrames::Frames => {
-                            frames.append_cells(py, tables, frame, &mut self.columns)?;
-                            self.count += 1;
+                            frames.append_cells(py, tables, frame, self.columns)?;
+                            *self.count += 1;
                         }
-                        OfFrames::Exchanges => self.count += usize::from(frames.append_exchange(py, tables, frame, &mut self.columns)?),
+                        OfFrames::Exchanges => *self.count += usize::from(frames.append_exchange(py, tables, frame, self.columns)?),
                         OfFrames::Messages | OfFrames::Nothing => {}
                     }
                 }
@@ -142,9 +184,9 @@ impl<'py> Table<'py> {
         let entry = EntryCells::of(&self.names, &row.getattr(intern!(py, "shared"))?, Some(&own), &self.json)?;
         let count: usize = row.getattr(intern!(py, "count"))?.extract()?;
         for index in 0..count {
-            entry.append(index, &mut self.columns)?;
+            entry.append(index, self.columns)?;
         }
-        self.count += count;
+        *self.count += count;
         Ok(())
     }
 
@@ -153,15 +195,7 @@ impl<'py> Table<'py> {
             column.object(&cells.get_item(self.taken)?)?;
         }
         self.taken += 1;
-        self.count += 1;
+        *self.count += 1;
         Ok(())
-    }
-
-    /// Append the Python rows after all others, and return the number of rows, and the buffers of the columns.
-    pub fn finish(mut self, py: Python<'py>) -> PyResult<(usize, Vec<Buffers<'py>>)> {
-        while self.cells.first().is_some_and(|cells| self.taken < cells.len()) {
-            self.next_cells()?;
-        }
-        Ok((self.count, self.columns.iter().map(|column| column.buffers(py)).collect()))
     }
 }

@@ -5,10 +5,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.ordered_rows import as_ordered
 from pulsarscope.model.platform import install_command, load_native
 from pulsarscope.model.records import EntryMessages, columns
 from pulsarscope.output.export.columns import cell_types, cells, is_constant, json_texts
@@ -73,34 +75,41 @@ class RecordBatches:
         """Return rows, which may include `EntryMessages`, as one batch."""
         import pyarrow as pa
 
-        native, _ = load_native()
-        if native is not None:
-            ordered = native.OrderedRows(exchanges=False)
-            ordered.extend("", rows, 0)
-            return self.of_ordered(ordered, rows)
+        if load_native()[0] is not None:
+            self.gather(as_ordered(rows), rows)
+            return self.take()
         if any(type(row) is EntryMessages for row in rows):
             arrays = self._messages(rows)
         else:
             arrays = [_array(values, *types) for values, types in zip(cells(rows, self._names), self._types, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def of_ordered(self, ordered: Any, rows: Sequence[Any]) -> pa.RecordBatch:
-        """Return the rows of the kind in ordered rows (`model.ordered_rows`) and after them.
+    def gather(self, ordered: Any, rows: Sequence[Any]) -> tuple[int, int]:
+        """Gather the rows of the kind in ordered rows (`model.ordered_rows`); return the numbers of rows and of bytes gathered so far.
 
-        `rows`: the rows of the kind that are not in columns, among the ordered rows and after them. No array is made from objects, because
-        pyarrow would import pandas for that.
+        `rows`: those of the rows that are not in columns. No array is made from objects, because pyarrow would import pandas for that.
         """
-        import pyarrow as pa
-
         of_python = [row for row in rows if type(row) is not EntryMessages]
         given = [
             json_texts(values) if kind_type == "json" else [*values]
             for values, (kind_type, _) in zip(cells(of_python, self._names), self._types, strict=True)
         ]
-        columns = [(name, kind_type) for name, (kind_type, _) in zip(self._names, self._types, strict=True)]
-        count, made = ordered.table((self._kind, columns, given, json_texts, EntryMessages))
+        gathered: tuple[int, int] = self._gathered.append(ordered, given)
+        return gathered
+
+    def take(self) -> pa.RecordBatch:
+        """Return the gathered rows as one batch, and begin anew."""
+        import pyarrow as pa
+
+        count, made = self._gathered.take()
         arrays = [_from_buffers(arrow_type, count, *column) for (_, arrow_type), column in zip(self._types, made, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    @cached_property
+    def _gathered(self) -> Any:
+        """Rows in the columns of the compiled reader."""
+        columns = [(name, kind_type) for name, (kind_type, _) in zip(self._names, self._types, strict=True)]
+        return load_native()[0].ArrowTable(self._kind, columns, json_texts, EntryMessages)
 
     def _messages(self, rows: Sequence[Any]) -> list[pa.Array[Any]]:
         """Return the columns of messages; those of one entry share most values."""

@@ -7,6 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.errors import UsageError
+from pulsarscope.model.ordered_rows import as_ordered, others
+from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ExchangeRow, FrameRow, MessageRow
 from pulsarscope.output.export.arrow import RecordBatches, require_pyarrow
 from pulsarscope.output.export.columns import cell_types
@@ -37,30 +39,31 @@ PENDING_BATCHES_MAX = 64
 KINDS_IN_COLUMNS = frozenset({FrameRow.kind, ExchangeRow.kind, MessageRow.kind})
 """Kinds of records that the compiled reader may have in columns."""
 
+ByKind = Mapping[str, tuple[Any, list[Any]]]
+"""Rows by kind: ordered rows of the compiled reader or None, and the rows of the kind that are not in columns."""
 
-class BatchesByKind:
-    """An encoder of rows to record batches by kind."""
+
+class RowsByKind:
+    """An encoder that only sorts rows by kind: what takes them is not text, and holds them in columns."""
 
     def __init__(self, kinds: Sequence[str], names: Sequence[str] | None) -> None:
-        require_pyarrow()
-        self.by_kind = {kind: RecordBatches(kind, chosen) for kind, chosen in choose_columns(names, kinds, flat=True).items()}
+        self._kinds = [*choose_columns(names, kinds, flat=True)]
 
-    def encode(self, rows: list[Any]) -> dict[str, pa.RecordBatch]:
-        """Encode rows (see `RowEncoder`)."""
+    def encode(self, rows: list[Any]) -> ByKind:
+        """Return the rows of each kind, with ordered rows that stand for all if the compiled reader is in use (see `RowEncoder`)."""
+        return self._by_kind(None if load_native()[0] is None else as_ordered(rows), rows)
+
+    def ordered(self, ordered: Any, following: Sequence[Any], encode: Any) -> ByKind:  # noqa: ARG002 - of lines
+        """Return ordered rows and the rows after them for each kind that they may have (see `ColumnEncoder`)."""
+        rows = [ordered, *following]
+        return self._by_kind(as_ordered(rows), others(rows), KINDS_IN_COLUMNS)
+
+    def _by_kind(self, ordered: Any, rows: Sequence[Any], kinds: frozenset[str] = frozenset()) -> ByKind:
         by_kind: dict[str, list[Any]] = {}
         row_class: Any
         for row_class, group in groupby(rows, type):  # messages of a batch follow one another
             by_kind.setdefault(row_class.kind, []).extend(group)
-        return {kind: self.by_kind[kind].batch(kind_rows) for kind, kind_rows in by_kind.items()}
-
-    def ordered(self, ordered: Any, following: Sequence[Any], encode: Any) -> dict[str, pa.RecordBatch]:  # noqa: ARG002 - of lines
-        """Encode ordered rows and the rows after them, with all columns (see `ColumnEncoder`)."""
-        by_kind: dict[str, list[Any]] = {}
-        for row in (*ordered.others(), *following):
-            by_kind.setdefault(row.kind, []).append(row)
-        asked = (kind for kind in self.by_kind if kind in by_kind or kind in KINDS_IN_COLUMNS)
-        made = {kind: self.by_kind[kind].of_ordered(ordered, by_kind.get(kind, ())) for kind in asked}
-        return {kind: batch for kind, batch in made.items() if batch.num_rows}
+        return {kind: (ordered, by_kind.get(kind, [])) for kind in self._kinds if kind in by_kind or kind in kinds}
 
 
 class _SinkFile:
@@ -99,7 +102,7 @@ class ParquetFile:
             self._writer = ParquetWriter(file, self._schema, compression="zstd", use_dictionary=dictionaries)
 
     def put(self, batch: pa.RecordBatch) -> None:
-        """Write encoded rows (see `EncodedOutput`)."""
+        """Write encoded rows, once they fill a row group."""
         self._pending.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.get_total_buffer_size()  # `nbytes` takes ten times as long
@@ -107,23 +110,57 @@ class ParquetFile:
             from pyarrow import Table
 
             self._pending = Table.from_batches(self._pending, self._schema).combine_chunks().to_batches()
-        if self._rows >= ROW_GROUP_ROWS or self._bytes >= ROW_GROUP_BYTES:
-            self._write_group()
+        if _fill_group(self._rows, self._bytes):
+            self.write_group()
 
-    def close(self) -> None:
-        """Write pending rows and the end (see `Output`)."""
-        if self._pending:
-            self._write_group()
-        with write_errors(self._sink.name):
-            self._writer.close()
-
-    def _write_group(self) -> None:
+    def write_group(self) -> None:
+        """Write pending rows as a row group, or several if they are too many."""
         from pyarrow import Table
 
+        if not self._rows:
+            return
         table = Table.from_batches(self._pending, self._schema)
         self._pending, self._rows, self._bytes = [], 0, 0
         with write_errors(self._sink.name):
             self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+
+    def close(self) -> None:
+        """Write pending rows and the end (see `Output`)."""
+        self.write_group()
+        with write_errors(self._sink.name):
+            self._writer.close()
+
+
+class _RowsFile:
+    """A Parquet file for rows of one kind. The compiled reader gathers them in columns; else, each block is a batch."""
+
+    def __init__(self, kind: str, names: Sequence[str], sink: Sink) -> None:
+        self._batches = RecordBatches(kind, names)
+        self._file = ParquetFile(kind, self._batches.schema, sink)
+        self._gathers = False
+
+    def put(self, ordered: Any, rows: list[Any]) -> None:
+        """Write rows of the kind (see `ByKind`)."""
+        if ordered is None:
+            self._file.put(self._batches.batch(rows))
+            return
+        self._gathers = True
+        if _fill_group(*self._batches.gather(ordered, rows)):
+            self._write_group()
+
+    def close(self) -> None:
+        """Write pending rows and the end (see `Output`)."""
+        self._write_group()
+        self._file.close()
+
+    def _write_group(self) -> None:
+        if self._gathers:
+            self._file.put(self._batches.take())
+            self._file.write_group()
+
+
+def _fill_group(rows: int, size: int) -> bool:
+    return rows >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES
 
 
 def _repeating(kind: str, names: tuple[str, ...]) -> list[str]:
@@ -143,25 +180,26 @@ class ParquetOutput:
     """The output `parquet`."""
 
     def __init__(self, sink: Sink, options: OutputOptions) -> None:
-        self._batches = BatchesByKind(options.kinds, options.columns)
+        require_pyarrow()
         _use_system_memory()
+        self._encode = RowsByKind(options.kinds, options.columns).encode
         single = not sink.directory
         if single and len(options.kinds) > 1:
             several = ", ".join(options.kinds)
             raise UsageError(f"a Parquet file holds one kind of record, not {several}: give a folder with -o, or one kind with --records")
         self._files = {
-            kind: ParquetFile(kind, batches.schema, sink if single else sink.child(f"{kind}.parquet"))
-            for kind, batches in self._batches.by_kind.items()
+            kind: _RowsFile(kind, names, sink if single else sink.child(f"{kind}.parquet"))
+            for kind, names in choose_columns(options.columns, options.kinds, flat=True).items()
         }
 
     def write(self, rows: list[Any]) -> None:
         """Write rows (see `Output`)."""
-        self.put(self._batches.encode(rows))
+        self.put(self._encode(rows))
 
-    def put(self, encoded: Mapping[str, pa.RecordBatch]) -> None:
+    def put(self, encoded: ByKind) -> None:
         """Write encoded rows (see `EncodedOutput`)."""
-        for kind, batch in encoded.items():
-            self._files[kind].put(batch)
+        for kind, of_kind in encoded.items():
+            self._files[kind].put(*of_kind)
 
     def close(self) -> None:
         """Write pending rows and the end (see `Output`)."""
