@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import acceptance, traffic
-from benchmarks.acceptance import ROWS, SUITE, Captures, Row, judge, seconds, unlike
+from benchmarks.acceptance import COMPILED, PYTHON, READERS, ROWS, SUITE, Captures, Row, judge, seconds, tool_of, unlike
 from benchmarks.measure import TOOLS, Measurement, count
 from benchmarks.traffic import Content
 
@@ -27,7 +27,7 @@ def captures(small: None, tmp_path: Path) -> Captures:
 
 
 def row(runs: str, target: float | None, bound: str = acceptance.AT_MOST) -> Row:
-    return Row("x", "what", runs, seconds, bound, target, "{:.0f} s")
+    return Row("x", "what", runs, seconds, bound, {PYTHON: target}, "{:.0f} s")
 
 
 @pytest.mark.parametrize("promise", ROWS, ids=lambda promise: f"{promise.letter}: {promise.what}")
@@ -36,6 +36,7 @@ def test_a_row_names_tools_and_captures_that_there_are(promise: Row) -> None:
     for run in promise.runs.split():
         tool, _, capture = run.partition(":")
         assert tool in SUITE
+        assert promise.targets.keys() <= READERS.keys()
         assert capture.removesuffix("-x10").removesuffix("-apart") in {*acceptance.GENERATED, "disorder", "quickstart", *given}
 
 
@@ -97,14 +98,26 @@ def test_a_figure_is_held_against_its_target(
     captures: Captures, monkeypatch: pytest.MonkeyPatch, target: float | None, bound: str, verdict: str
 ) -> None:
     monkeypatch.setattr(acceptance, "interleave", lambda runs, _: runs[0].cpu.append(10))
-    assert judge(row("help:quickstart", target, bound), captures, 1)[:2] == ("10 s", verdict)
+    assert judge(row("help:quickstart", target, bound), PYTHON, captures, 1)[:2] == ("10 s", verdict)
 
 
 def test_a_fast_wrong_answer_is_none(captures: Captures, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SUITE, "frames", TOOLS["frames"]._replace(command="echo {}"))
-    figure, verdict, _ = judge(row("frames:sync", 1000), captures, 1)
+    figure, verdict, _ = judge(row("frames:sync", 1000), PYTHON, captures, 1)
     assert figure.startswith("frames finds 0 of ")
     assert verdict == "**wrong**"
+
+
+@pytest.mark.parametrize(("reader", "value"), [(COMPILED, "require"), (PYTHON, "off")])
+def test_our_tools_run_with_the_reader_of_the_row_and_peers_as_they_are(reader: str, value: str) -> None:
+    assert tool_of("frames", reader).command.startswith(f"env PULSARSCOPE_NATIVE={value} ")
+    assert tool_of("dpkt", reader) == SUITE["dpkt"]
+
+
+def test_a_reader_that_is_not_there_has_no_figure(captures: Captures, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptance, "find_spec", lambda _: None)
+    promise = row("help:quickstart", 1)._replace(targets={COMPILED: 1})
+    assert judge(promise, COMPILED, captures, 1)[:2] == ("pulsarscope_native is not installed", "not measured")
 
 
 def test_messages_are_checked_too() -> None:
@@ -115,7 +128,7 @@ def test_messages_are_checked_too() -> None:
 
 def test_a_tool_that_fails_has_no_figure(captures: Captures, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SUITE, "help", SUITE["help"]._replace(command="false"))
-    assert judge(row("help:quickstart", 1), captures, 1)[:2] == ("help: exit code 1: []", "**wrong**")
+    assert judge(row("help:quickstart", 1), PYTHON, captures, 1)[:2] == ("help: exit code 1: []", "**wrong**")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +141,7 @@ def test_a_tool_that_fails_has_no_figure(captures: Captures, monkeypatch: pytest
 )
 def test_what_is_missing_is_reported(captures: Captures, monkeypatch: pytest.MonkeyPatch, runs: str, reason: str) -> None:
     monkeypatch.setitem(SUITE, "odd", TOOLS["frames"]._replace(needs="odd"))
-    assert judge(row(runs, 1), captures, 1)[:2] == (reason, "not measured")
+    assert judge(row(runs, 1), PYTHON, captures, 1)[:2] == (reason, "not measured")
 
 
 def test_frames_that_differ_are_counted(captures: Captures) -> None:
@@ -136,7 +149,7 @@ def test_frames_that_differ_are_counted(captures: Captures) -> None:
     one.found, other.found = Counter("abc"), Counter("abd")
     assert unlike([one, other]) == 2
     disorder = next(row for row in ROWS if row.figure is unlike)
-    assert judge(disorder, captures, 1)[:2] == ("0", "reached")
+    assert judge(disorder, PYTHON, captures, 1)[:2] == ("0", "reached")
 
 
 @pytest.mark.usefixtures("small")
@@ -150,5 +163,5 @@ def test_the_tables_are_printed_and_a_missed_target_fails(
     table = capsys.readouterr().out
     assert table == (tmp_path / "table.md").read_text()
     assert "≤ -1 s | **missed** |" in table
-    assert "| x | what | no mixed capture was given | ≤ 1 s | not measured |" in table
-    assert "| x | pulsarscope decode (frames, NDJSON) | sync.pcap | 0.2 |" in table
+    assert "| x | what | Python | no mixed capture was given | ≤ 1 s | not measured |" in table
+    assert "| x | pulsarscope decode (frames, NDJSON) | Python | sync.pcap | 0.2 |" in table
