@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple, PyType};
 
 use crate::caught;
+use crate::encoding::number_keys::NumberMap;
 use crate::facts::waiting_anchors::WaitingAnchors;
 use crate::frames::row_order::{Of, OrderedRows};
 use crate::frames::{Entry, Frame, Frames};
@@ -126,10 +127,10 @@ struct Part<'a, 'py> {
     batches: &'a [PyRef<'py, Frames>],
     out: OrderedRows,
     /// Numbers of batches with held rows among those of `out`.
-    numbers: HashMap<(usize, u32), u32>,
+    numbers: NumberMap<(usize, u32), u32>,
     connections: Vec<Connection<'py>>,
     by_name: HashMap<String, usize>,
-    by_frame: HashMap<(u32, usize), usize>,
+    by_frame: NumberMap<(u32, usize), usize>,
     latest: Option<((u32, usize), usize)>,
     /// Connections whose rows are held since this part, in the order in which that began.
     newly_held: Vec<usize>,

@@ -1,11 +1,12 @@
 //! Counts of frames in columns, by their names, for statistics.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySet, PyString, PyTuple};
 
+use crate::encoding::number_keys::NumberMap;
 use crate::frames::{Frame, Frames};
 
 /// Frames of one connection, direction and command, with the same topic, producer and subscription.
@@ -21,7 +22,7 @@ struct Group {
 /// Latencies, counted like `model.latency.Latencies`.
 #[derive(Clone, Default)]
 struct Histogram {
-    buckets: HashMap<i64, u64>,
+    buckets: NumberMap<i64, u64>,
     smallest: Option<i64>,
     largest: Option<i64>,
 }
@@ -70,12 +71,12 @@ pub struct Counts<'a, 'py> {
     py: Python<'py>,
     octave_bits: u32,
     slowest_max: usize,
-    places: HashMap<Key<'a>, usize>,
+    places: NumberMap<Key<'a>, usize>,
     latest: Option<(Key<'a>, usize)>,
     groups: Vec<(usize, Group)>,
-    places_of_exchanges: HashMap<ExchangeKey, usize>,
+    places_of_exchanges: NumberMap<ExchangeKey, usize>,
     exchanges: Vec<(usize, Exchanges)>,
-    slowest: HashMap<u8, Slowest>,
+    slowest: NumberMap<u8, Slowest>,
 }
 
 impl<'a, 'py> Counts<'a, 'py> {
@@ -248,7 +249,7 @@ impl Counted {
     /// `listed` are the connections that have entries; None if others may get one.
     fn frames<'py>(&self, py: Python<'py>, listed: Option<Bound<'py, PyDict>>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let listed = Listed { all: listed, none: py.None() };
-        let mut numbers: HashMap<(Entry, usize), usize> = HashMap::new();
+        let mut numbers: NumberMap<(Entry, usize), usize> = NumberMap::default();
         let mut counts: Vec<(usize, Entry, &Group, [i64; 3])> = Vec::new();
         for (place, group) in &self.groups {
             let [connection, direction, command, topic, producer, subscription] = &group.names;
@@ -280,7 +281,7 @@ impl Counted {
         listed: Option<Bound<'py, PyDict>>,
     ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let listed = Listed { all: listed, none: py.None() };
-        let mut numbers: HashMap<Entry, usize> = HashMap::new();
+        let mut numbers: NumberMap<Entry, usize> = NumberMap::default();
         let mut counts: Vec<(usize, Entry, &Exchanges, u64, Histogram)> = Vec::new();
         for (place, exchanges) in &self.exchanges {
             let [connection, request, _, topic, producer, subscription] = &exchanges.names;

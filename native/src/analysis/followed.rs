@@ -1,12 +1,13 @@
 //! Frames of a followed connection or topic, with their requests and answers, as selected by `filter/follow.py`.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyType};
 
 use crate::caught;
+use crate::encoding::number_keys::{NumberMap, NumberSet};
 use crate::frames::row_order::{Of, OrderedRows};
 use crate::frames::{Entry, Frame, Frames};
 use crate::schema::tables::CommandKind;
@@ -44,7 +45,7 @@ impl Followed {
     ) -> PyResult<(Vec<usize>, Vec<Py<PyAny>>, usize)> {
         caught(|| {
             let batches = ordered.borrowed(py)?;
-            let mut answers = Answers { py, test, connections, epoch: None, of_groups: HashMap::new(), of_topics: HashMap::new() };
+            let mut answers = Answers { py, test, connections, epoch: None, of_groups: NumberMap::default(), of_topics: HashMap::new() };
             let (earlier, others, selected) = (Vec::new(), Others::default(), vec![false; ordered.order.len()]);
             let mut part = Part { passed: &mut self.passed, unanswered: &mut self.unanswered, selected, earlier, others, seen: 0 };
             for (place, (_, of)) in ordered.order.iter().enumerate() {
@@ -112,7 +113,7 @@ struct Answers<'py> {
     test: Bound<'py, PyAny>,
     connections: bool,
     epoch: Option<bool>,
-    of_groups: HashMap<(u32, usize), bool>,
+    of_groups: NumberMap<(u32, usize), bool>,
     of_topics: HashMap<Option<String>, bool>,
 }
 
@@ -187,7 +188,7 @@ impl Part<'_> {
 /// Frames of a part that have not passed, in order, with the places of those that may be answered.
 #[derive(Default)]
 struct Others {
-    numbers: HashMap<Name, usize>,
+    numbers: NumberMap<Name, usize>,
     frames: Vec<Option<(Name, Option<usize>)>>,
 }
 
@@ -211,14 +212,14 @@ impl Others {
 
 /// The latest names, bounded like a Python dict with `bounded_tables.drop_oldest`.
 struct Latest {
-    names: HashSet<Name>,
+    names: NumberSet<Name>,
     order: VecDeque<Name>,
     most: usize,
 }
 
 impl Latest {
     fn new(most: usize) -> Self {
-        Latest { names: HashSet::new(), order: VecDeque::new(), most }
+        Latest { names: NumberSet::default(), order: VecDeque::new(), most }
     }
 
     fn has(&self, name: &Name) -> bool {
@@ -240,7 +241,7 @@ impl Latest {
 
 /// Frames of earlier parts that did not pass, with the rows of those that may be answered.
 struct Unanswered {
-    numbers: HashMap<Name, u64>,
+    numbers: NumberMap<Name, u64>,
     frames: BTreeMap<u64, (Name, Option<Py<PyAny>>)>,
     next: u64,
     most: usize,

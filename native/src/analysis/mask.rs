@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::analysis::counts::{key_of, Key};
 use crate::capture::segments::{count_below, packed};
+use crate::encoding::number_keys::NumberMap;
 use crate::frames::{Frame, Frames};
 
 /// A filter, as described by `filter.column_mask`.
@@ -127,16 +128,16 @@ pub struct Matcher<'a, 'py> {
     py: Python<'py>,
     mask: &'a Mask,
     tests: usize,
-    groups: HashMap<Key<'a>, usize>,
+    groups: NumberMap<Key<'a>, usize>,
     latest: Option<(Key<'a>, usize)>,
     known: Vec<Option<bool>>,
     /// Results of tests of commands, by test and command.
-    of_commands: HashMap<(usize, u8), bool>,
+    of_commands: NumberMap<(usize, u8), bool>,
 }
 
 impl<'a, 'py> Matcher<'a, 'py> {
     pub fn new(py: Python<'py>, mask: &'a Mask, tests: usize) -> Self {
-        Matcher { py, mask, tests, groups: HashMap::new(), latest: None, known: Vec::new(), of_commands: HashMap::new() }
+        Matcher { py, mask, tests, groups: NumberMap::default(), latest: None, known: Vec::new(), of_commands: NumberMap::default() }
     }
 
     pub fn holds(&mut self, batch: u32, frames: &'a Frames, frame: &'a Frame) -> PyResult<bool>

@@ -1,7 +1,8 @@
-//! Bytes, JSON and MessagePack, read and written like in the Python package.
+//! Bytes, JSON and MessagePack, read and written like in the Python package; maps of numbers.
 
 pub(crate) mod json;
 pub(crate) mod kept_bytes;
+pub(crate) mod number_keys;
 pub(crate) mod pack;
 pub(crate) mod padded;
 pub(crate) mod payload_text;

@@ -1,8 +1,9 @@
 //! Batches that were opened recently: a broker delivers exactly the bytes that it stored, to each subscription.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::encoding::number_keys::NumberMap;
 use crate::messages::kept_messages::{Batch, Message};
 use crate::schema::tables::Range;
 
@@ -25,7 +26,7 @@ struct Recent {
 /// Batches by the checksums of their frames, which only serve as an index: the payloads are compared.
 #[derive(Default)]
 pub struct RecentBatches {
-    by_checksum: HashMap<u32, Recent>,
+    by_checksum: NumberMap<u32, Recent>,
     /// Checksums, the oldest first.
     order: VecDeque<u32>,
     bytes: usize,

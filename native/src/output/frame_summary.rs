@@ -1,12 +1,10 @@
 //! Summaries of frames, as made by `protocols/pulsar/text/summary.py`: those without escapes.
 
-use std::collections::HashMap;
-use std::fmt::Write;
-
 use pyo3::prelude::*;
 
+use crate::encoding::number_keys::NumberMap;
 use crate::frames::{Frame, Frames};
-use crate::output::line_parts::{push_thousands, GAP};
+use crate::output::line_parts::{push_all, push_number, push_thousands, GAP};
 use crate::output::summaries::Summaries;
 use crate::schema::tables::{CommandKind, Role, Tables, Value};
 
@@ -22,13 +20,13 @@ pub struct FrameSummaries<'py> {
     pub summary: Bound<'py, PyAny>,
     made: PyRefMut<'py, Summaries>,
     /// Names followed by a gap, by batch and number: of topics, and of subscriptions preceded by a word.
-    names: HashMap<(usize, u32, bool), Option<String>>,
+    names: NumberMap<(usize, u32, bool), Option<String>>,
 }
 
 impl<'py> FrameSummaries<'py> {
     /// `short_topic`: shortens the name of a topic; `summary`: makes the summary of a row; `made`: the summaries made so far.
     pub fn new(py: Python<'py>, short_topic: Bound<'py, PyAny>, summary: Bound<'py, PyAny>, made: PyRefMut<'py, Summaries>) -> Self {
-        FrameSummaries { py, short_topic, summary, made, names: HashMap::new() }
+        FrameSummaries { py, short_topic, summary, made, names: NumberMap::default() }
     }
 
     /// Append the summary of a frame; return false if Python must write it, possibly with a part appended.
@@ -49,9 +47,11 @@ impl<'py> FrameSummaries<'py> {
         let numbers = &frame.parts().numbers;
         match command.kind {
             CommandKind::Send => {
-                let _ = write!(out, "seq {}", numbers.sequence);
+                out.push_str("seq ");
+                push_number(numbers.sequence, out);
                 if let Some(highest) = fields.highest.filter(|highest| *highest != 0 && *highest != numbers.sequence) {
-                    let _ = write!(out, "-{highest}");
+                    out.push('-');
+                    push_number(highest, out);
                 }
                 out.push_str(GAP);
             }
@@ -65,7 +65,9 @@ impl<'py> FrameSummaries<'py> {
                     }
                     None => {}
                 }
-                let _ = write!(out, "seq {}{GAP}", numbers.sequence);
+                out.push_str("seq ");
+                push_number(numbers.sequence, out);
+                out.push_str(GAP);
             }
             CommandKind::Message => {
                 let (Some(id), false) = (fields.id, numbers.ack_set) else { return Ok(false) };
@@ -96,13 +98,16 @@ impl<'py> FrameSummaries<'py> {
             }
         }
         if let (CommandKind::Message, Some(count)) = (command.kind, fields.redeliveries.filter(|count| *count != 0)) {
-            let _ = write!(out, "redelivery {count}{GAP}");
+            out.push_str("redelivery ");
+            push_number(count, out);
+            out.push_str(GAP);
         }
         let by_producer = matches!(command.kind, CommandKind::Send | CommandKind::Receipt);
         if !by_producer && !self.name(batch, frames, frame.named.subscription, false, out)? {
             return Ok(false);
         }
-        let _ = write!(out, "{} {}", if by_producer { "producer" } else { "consumer" }, numbers.id);
+        out.push_str(if by_producer { "producer " } else { "consumer " });
+        push_number(numbers.id, out);
         Ok(out.as_bytes()[start..].iter().all(|byte| (b' '..=b'~').contains(byte)))
     }
 
@@ -181,12 +186,19 @@ fn message_id(tables: &Tables, data: &[u8], plan: usize) -> Option<MessageId> {
 
 /// Append a message id, like `formatting.message_id_text`.
 fn push_message_id(id: MessageId, out: &mut String) {
-    let _ = match id {
-        (-1, -1, _) => write!(out, "earliest"),
-        (LATEST, LATEST, _) => write!(out, "latest"),
-        (ledger, entry, -1) => write!(out, "{ledger}:{entry}"),
-        (ledger, entry, index) => write!(out, "{ledger}:{entry}:{index}"),
-    };
+    match id {
+        (-1, -1, _) => out.push_str("earliest"),
+        (LATEST, LATEST, _) => out.push_str("latest"),
+        (ledger, entry, index) => {
+            push_number(ledger, out);
+            out.push(':');
+            push_number(entry, out);
+            if index != -1 {
+                out.push(':');
+                push_number(index, out);
+            }
+        }
+    }
 }
 
 /// Append the phrases about a payload; return false if Python must write them.
@@ -206,7 +218,7 @@ fn push_payload(tables: &Tables, metadata: &[u8], frame: &Frame, out: &mut Strin
     push_thousands(i64::from(frame.size() - frame.parts().payload_at), out);
     out.push_str(" B");
     if let Some(name) = Some(codec.trim_matches('"')).filter(|name| !name.is_empty() && *name != "NONE") {
-        let _ = write!(out, " {name}");
+        push_all(&[" ", name], out);
     }
     out.push_str(GAP);
     true

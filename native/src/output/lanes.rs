@@ -1,14 +1,13 @@
 //! Lines of lanes, as written by `output/render/lanes.py` to a file: those without escapes, warnings or a preceding pause.
 
-use std::collections::HashMap;
-use std::fmt::Write;
 use std::rc::Rc;
 
 use pyo3::prelude::*;
 
+use crate::encoding::number_keys::NumberMap;
 use crate::frames::{Frame, Frames};
 use crate::output::frame_summary::FrameSummaries;
-use crate::output::line_parts::{push_duration, push_place, Seconds, GAP, MINUTES, SECOND};
+use crate::output::line_parts::{push_all, push_duration, push_place, Seconds, GAP, MINUTES, SECOND};
 use crate::output::summaries::Summaries;
 use crate::schema::tables::Tables;
 
@@ -48,8 +47,8 @@ pub struct Lines<'py> {
     look: Look,
     seconds: Seconds<'py>,
     /// Sides by batch and origin.
-    sides: HashMap<(usize, u32), Option<Rc<Side>>>,
-    commands: HashMap<u8, Rc<(String, usize)>>,
+    sides: NumberMap<(usize, u32), Option<Rc<Side>>>,
+    commands: NumberMap<u8, Rc<(String, usize)>>,
     summary: String,
     latency: String,
     shaft: String,
@@ -95,7 +94,7 @@ impl<'py> Lines<'py> {
             self.text.truncate(start);
             return Ok(false);
         }
-        let _ = write!(self.text, "{reset}{label}{GAP}{before}");
+        push_all(&[reset, label, GAP, before], &mut self.text);
 
         self.latency.clear();
         let mut taken = ARROW + command_width + if summary.is_empty() { 0 } else { GAP.len() + summary.len() };
@@ -110,36 +109,39 @@ impl<'py> Lines<'py> {
             self.shaft.push_str(rule);
         }
         let (shaft, latency_color) = (&self.shaft[..shaft], if latency.is_some_and(|latency| latency >= slow) { warning } else { dim });
-        if !rightward {
-            let _ = match latency {
-                Some(_) => {
-                    write!(self.text, "{color}{head_left}{rule}{uncolor} {latency_color}{}{reset} {color}{shaft}{uncolor} ", self.latency)
-                }
-                None => write!(self.text, "{color}{head_left}{uncolor}{color}{shaft}{uncolor} "),
-            };
+        let has_latency = latency.is_some();
+        let of_latency: [&str; 3] = [latency_color, &self.latency, reset];
+        let of_shaft: [&str; 4] = [" ", color, shaft, uncolor];
+        let text = &mut self.text;
+        if *rightward {
+            push_all(&[color, rule, uncolor], text);
+        } else if has_latency {
+            push_all(&[color, head_left, rule, uncolor, " "], text);
+            push_all(&of_latency, text);
+            push_all(&of_shaft, text);
         } else {
-            let _ = write!(self.text, "{color}{rule}{uncolor} ");
+            push_all(&[color, head_left, uncolor], text);
+            push_all(&of_shaft[1..], text);
         }
-        self.text.push_str(command);
+        push_all(&[" ", command], text);
         if !summary.is_empty() {
-            self.text.push_str(GAP);
-            self.text.push_str(summary);
+            push_all(&[GAP, summary], text);
         }
         if has_good {
-            self.text.push_str(good);
+            text.push_str(good);
         }
-        if *rightward {
-            let _ = match latency {
-                Some(_) => {
-                    write!(self.text, " {color}{shaft}{uncolor} {latency_color}{}{reset} {color}{rule}{head_right}{uncolor}", self.latency)
-                }
-                None => write!(self.text, " {color}{shaft}{uncolor}{color}{head_right}{uncolor}"),
-            };
+        if !rightward {
+            push_all(&[" ", color, rule, uncolor], text);
+        } else if has_latency {
+            push_all(&of_shaft, text);
+            text.push(' ');
+            push_all(&of_latency, text);
+            push_all(&[" ", color, rule, head_right, uncolor], text);
         } else {
-            let _ = write!(self.text, " {color}{rule}{uncolor}");
+            push_all(&of_shaft, text);
+            push_all(&[color, head_right, uncolor], text);
         }
-        self.text.push_str(behind);
-        self.text.push('\n');
+        push_all(&[behind, "\n"], text);
         self.look.2 .1 = frame.time;
         Ok(true)
     }

@@ -5,6 +5,9 @@ use std::fmt::Write;
 use pyo3::prelude::*;
 
 pub const GAP: &str = "  ";
+/// Digits of the largest number.
+const MOST_DIGITS: usize = 20;
+const BLANKS: &str = "                ";
 pub const SECOND: i64 = 1_000_000_000;
 /// Latency from which minutes are shown, ns.
 pub const MINUTES: i64 = 119_500_000_000;
@@ -38,36 +41,76 @@ impl Seconds<'_> {
 /// `widths`: of times and of names.
 pub fn push_place(
     file: Option<i64>,
-    (packet, sub): (i64, i64),
+    place: (i64, i64),
     (seconds, rest): (&Seconds<'_>, i64),
     widths: &mut (usize, usize),
     text: &mut String,
 ) {
     let start = text.len();
-    if let Some(file) = file {
-        let _ = write!(text, "{file}:");
-    }
-    let _ = write!(text, "{packet}.{sub}");
+    push_name(file, place, text);
     align(start, &mut widths.1, text);
     text.push(' ');
     let start = text.len();
-    let _ = write!(text, "{}{:06}", seconds.text, rest / 1000);
+    text.push_str(&seconds.text);
+    push_digits(rest as u64 / 1000, 6, text);
     align(start, &mut widths.0, text);
 }
 
 /// Align the text from a place on to the right of a column, which it may widen.
 fn align(start: usize, width: &mut usize, text: &mut String) {
     let taken = text.len() - start;
-    for _ in taken..*width {
-        text.insert(start, ' ');
+    let mut missing = width.saturating_sub(taken);
+    while missing > 0 {
+        let blanks = missing.min(BLANKS.len());
+        text.insert_str(start, &BLANKS[..blanks]);
+        missing -= blanks;
     }
     *width = taken.max(*width);
+}
+
+/// Append the name of a frame, with its file if there are several.
+pub fn push_name(file: Option<i64>, (packet, sub): (i64, i64), out: &mut String) {
+    if let Some(file) = file {
+        push_number(file, out);
+        out.push(':');
+    }
+    push_number(packet, out);
+    out.push('.');
+    push_number(sub, out);
+}
+
+/// Append texts.
+pub fn push_all(texts: &[&str], out: &mut String) {
+    for text in texts {
+        out.push_str(text);
+    }
+}
+
+/// Append a number.
+pub fn push_number(number: i64, out: &mut String) {
+    if number < 0 {
+        out.push('-');
+    }
+    push_digits(number.unsigned_abs(), 1, out);
+}
+
+/// Append a number with leading zeros, if it has fewer digits than that.
+fn push_digits(mut number: u64, least: usize, out: &mut String) {
+    let mut digits = [b'0'; MOST_DIGITS];
+    let mut first = MOST_DIGITS;
+    while number > 0 {
+        first -= 1;
+        digits[first] += (number % 10) as u8;
+        number /= 10;
+    }
+    let first = first.min(MOST_DIGITS - least);
+    out.push_str(std::str::from_utf8(&digits[first..]).unwrap_or_default());
 }
 
 /// Append a number with thousands separators.
 pub fn push_thousands(number: i64, out: &mut String) {
     let start = out.len();
-    let _ = write!(out, "{number}");
+    push_number(number, out);
     let first = start + usize::from(number < 0);
     let mut place = out.len();
     while place > first + 3 {
@@ -79,7 +122,8 @@ pub fn push_thousands(number: i64, out: &mut String) {
 /// Append a duration below `MINUTES` with three significant digits, like `model.text.duration`.
 pub fn push_duration(nanoseconds: i64, micro: &str, out: &mut String) {
     if nanoseconds < 1_000 {
-        let _ = write!(out, "{nanoseconds} ns");
+        push_number(nanoseconds, out);
+        out.push_str(" ns");
         return;
     }
     let (value, unit, micro) = if nanoseconds < 999_500 {

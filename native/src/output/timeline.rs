@@ -1,15 +1,14 @@
 //! Lines of the timeline, as written by `output/render/timeline.py` to a file: those without escapes or warnings.
 
-use std::collections::HashMap;
-use std::fmt::Write;
 use std::rc::Rc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::encoding::number_keys::NumberMap;
 use crate::frames::{Frame, Frames};
 use crate::output::frame_summary::FrameSummaries;
-use crate::output::line_parts::{push_duration, push_place, Seconds, GAP, MINUTES};
+use crate::output::line_parts::{push_all, push_duration, push_name, push_place, Seconds, GAP, MINUTES};
 use crate::output::summaries::Summaries;
 use crate::schema::tables::Tables;
 
@@ -44,13 +43,13 @@ pub struct Lines<'a, 'py> {
     /// Number of messages of the client, and of the server.
     pub messages: [i64; 2],
     /// Arrows to the server and to the client, by batch and origin; None if Python must write them.
-    arrows: HashMap<(usize, u32), Option<[Rc<str>; 2]>>,
-    commands: HashMap<u8, Option<Rc<str>>>,
+    arrows: NumberMap<(usize, u32), Option<[Rc<str>; 2]>>,
+    commands: NumberMap<u8, Option<Rc<str>>>,
 }
 
 impl<'a, 'py> Lines<'a, 'py> {
     pub fn new(py: Python<'py>, look: &'a mut Look<'py>) -> Self {
-        let (arrows, commands) = (HashMap::new(), HashMap::new());
+        let (arrows, commands) = Default::default();
         Lines { py, look, text: String::new(), frames: 0, messages: [0, 0], arrows, commands }
     }
 
@@ -72,7 +71,7 @@ impl<'a, 'py> Lines<'a, 'py> {
         let file = look.several.then(|| frames.file(frame));
         self.text.push_str(dim);
         push_place(file, (frame.packet, i64::from(frame.sub())), (&look.seconds, rest), &mut widths, &mut self.text);
-        let _ = write!(self.text, "{reset} {arrow} {command} ");
+        push_all(&[reset, " ", &arrow, " ", &command, " "], &mut self.text);
         if !look.summaries.write(batch, frames, tables, frame, &mut self.text)? {
             self.text.truncate(start);
             return Ok(false);
@@ -80,11 +79,9 @@ impl<'a, 'py> Lines<'a, 'py> {
         (look.time_width, look.name_width) = widths;
         if let (Some((file, packet, sub)), Some(latency)) = (named.request, named.latency) {
             self.text.push_str(if latency < look.slow { dim } else { slow });
-            let _ = write!(self.text, "{GAP}{answers} ");
-            if look.several {
-                let _ = write!(self.text, "{file}:");
-            }
-            let _ = write!(self.text, "{packet}.{sub} ");
+            push_all(&[GAP, answers, " "], &mut self.text);
+            push_name(look.several.then_some(file), (packet, sub), &mut self.text);
+            self.text.push(' ');
             push_duration(latency, micro, &mut self.text);
             self.text.push_str(reset);
         }

@@ -1,11 +1,10 @@
 //! Rows of one connection after the other: rows, and in between stretches of frames in columns.
 
-use std::collections::HashMap;
-
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
+use crate::encoding::number_keys::NumberMap;
 use crate::frames::row_order::{Of, OrderedRows};
 use crate::frames::{Entry, Frame, Frames};
 use crate::rules::deliveries::{self, Deliveries};
@@ -15,7 +14,7 @@ use crate::rules::stretches::{self, Stretch};
 pub fn by_connection<'a, 'py>(py: Python<'py>, all: &'a OrderedRows, least: usize) -> PyResult<Vec<(&'a str, Bound<'py, PyList>)>> {
     let batches = all.borrowed(py)?;
     let mut parts: Vec<Parts<'py>> = Vec::new();
-    let mut numbers: HashMap<u32, usize> = HashMap::new();
+    let mut numbers: NumberMap<u32, usize> = NumberMap::default();
     for (place, (_, of)) in all.order.iter().enumerate() {
         if matches!(of, Of::Messages(..)) {
             continue; // no rule asks for them

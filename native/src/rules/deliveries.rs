@@ -1,11 +1,12 @@
 //! Deliveries: consecutive MESSAGEs to the consumers of one connection in columns, in the form that rules take.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::caught;
+use crate::encoding::number_keys::NumberMap;
 use crate::encoding::pack;
 use crate::facts::undecided::UndecidedFacts;
 use crate::frames::chosen_frames::{no_such_place, ChosenFrames};
@@ -109,7 +110,7 @@ impl Deliveries {
     pub fn of<'py>(py: Python<'py>, frames: &Py<Frames>, at: &[(u32, u32)], exchanges: bool) -> PyResult<Option<Bound<'py, Self>>> {
         let batch = frames.bind(py).try_borrow()?;
         let mut columns: Vec<((i64, u32, u32), Columns)> = Vec::new();
-        let mut numbers: HashMap<(i64, u32, u32), usize> = HashMap::new();
+        let mut numbers: NumberMap<(i64, u32, u32), usize> = NumberMap::default();
         let (mut of, mut stamped) = (Vec::with_capacity(at.len()), Vec::new());
         for (place, (entry, _)) in at.iter().enumerate() {
             let Some(Entry::Frame(frame)) = batch.entries.get(*entry as usize) else { return Err(no_such_place()) };

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::caught;
+use crate::encoding::number_keys::NumberMap;
 use crate::encoding::pack;
 use crate::facts::undecided::UndecidedFacts;
 use crate::frames::chosen_frames::{no_such_place, ChosenFrames};
@@ -172,7 +173,7 @@ impl Stretch {
     pub fn of<'py>(py: Python<'py>, frames: &Py<Frames>, at: Vec<(u32, u32)>, exchanges: bool) -> PyResult<Bound<'py, Self>> {
         let batch = frames.bind(py).try_borrow()?;
         let mut made: Vec<Columns> = Vec::new();
-        let mut numbers: HashMap<(i64, u32), usize> = HashMap::new();
+        let mut numbers: NumberMap<(i64, u32), usize> = NumberMap::default();
         let (mut receipts, mut closest, mut timed, mut largest, mut properties) = (Vec::new(), None, 0, 0, false);
         for (place, (entry, _)) in at.iter().enumerate() {
             let Some(Entry::Frame(frame)) = batch.entries.get(*entry as usize) else { return Err(no_such_place()) };

@@ -9,13 +9,14 @@ pub(crate) mod opening;
 pub(crate) mod sent_queue;
 pub(crate) mod singles;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::caught;
+use crate::encoding::number_keys::NumberMap;
 use crate::frames::{Entry, Frame, Frames};
 use crate::messages::kept_messages::Singles;
 use crate::messages::opened_messages::OpenedMessages;
@@ -50,8 +51,8 @@ pub struct State<'a, 'py> {
     /// Function that returns the opener of payloads, if they are opened when there is something to open.
     gives_opener: Option<Bound<'py, PyAny>>,
     opener: Option<Opener<'py>>,
-    pub known_producers: HashMap<i64, Option<Producer<'py>>>,
-    known_consumers: HashMap<i64, Option<(u32, u32)>>,
+    pub known_producers: NumberMap<i64, Option<Producer<'py>>>,
+    known_consumers: NumberMap<i64, Option<(u32, u32)>>,
     /// SENDs that may still begin to wait.
     pub room: i64,
     pub waiting: i64,
@@ -110,8 +111,8 @@ impl<'a, 'py> State<'a, 'py> {
             left: reader.tables.chosen(&left),
             gives_opener: None,
             opener: None,
-            known_producers: HashMap::new(),
-            known_consumers: HashMap::new(),
+            known_producers: NumberMap::default(),
+            known_consumers: NumberMap::default(),
             room,
             waiting: 0,
             opened: Vec::new(),

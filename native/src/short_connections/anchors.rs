@@ -1,13 +1,12 @@
 //! The anchors of a connection: frames that all legs of its path through a proxy have, as found by `protocols.pulsar.session.anchors`.
 
-use std::collections::HashMap;
-
 use blake2::digest::consts::U8;
 use blake2::{Blake2b, Digest};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use pyo3::{intern, PyTypeInfo};
 
+use crate::encoding::number_keys::NumberMap;
 use crate::encoding::pack;
 use crate::frames::{changed, Entry, Frames};
 use crate::schema::named::Sent;
@@ -34,7 +33,7 @@ pub struct Anchors {
     given: usize,
     watched: usize,
     /// First MESSAGEs by consumer, ledger and entry.
-    delivered: HashMap<(i64, i64, i64), Sent>,
+    delivered: NumberMap<(i64, i64, i64), Sent>,
 }
 
 impl Anchors {

@@ -3,7 +3,7 @@
 //! Python reads the connection if its session must remember more than names, requests and SENDs: a response without a request, for
 //! instance.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::capture::pieces::{Place, Places};
+use crate::encoding::number_keys::NumberMap;
 use crate::encoding::wire::Bytes;
 use crate::frames::{Asked, Entry, Frame, Frames, Run};
 use crate::schema::named::{Named, Sent};
@@ -247,10 +248,10 @@ struct Session {
     largest: Option<usize>,
     /// A waiting CONNECT, and its command.
     connecting: Option<(Sent, u8)>,
-    requests: HashMap<(u8, i64), Request>,
-    producers: HashMap<i64, Producer>,
+    requests: NumberMap<(u8, i64), Request>,
+    producers: NumberMap<i64, Producer>,
     /// Topic and subscription by id.
-    consumers: HashMap<i64, (Name, Name)>,
+    consumers: NumberMap<i64, (Name, Name)>,
     /// See `Conversation::greetings`.
     greetings: Vec<(Vec<u8>, usize)>,
     anchors: Anchors,

@@ -8,7 +8,7 @@ pub(crate) mod conversation;
 pub(crate) mod descriptions;
 pub(crate) mod requests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
@@ -16,6 +16,7 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 use crate::capture::pieces::Place;
 use crate::capture::segments::{Segment, Segments, FIN, RST, SYN};
 use crate::caught;
+use crate::encoding::number_keys::{NumberMap, NumberSet};
 use crate::frames::Frames;
 use crate::short_connections::anchors::Anchor;
 use crate::short_connections::conversation::{Conversation, Plainness, Sizes, StreamPart};
@@ -113,7 +114,7 @@ pub struct ShortConnections {
     ends: bool,
     anchor_type: Py<PyAny>,
     descriptions: Descriptions,
-    open: HashMap<Key, Box<Open>>,
+    open: NumberMap<Key, Box<Open>>,
     closed: ClosedConnections,
     /// Connections that the current block has closed.
     closing: Vec<Closed>,
@@ -210,7 +211,7 @@ impl ShortConnections {
     fn read_flows<'py>(&mut self, py: Python<'py>, frames: &mut Frames, of: &Arguments<'_, 'py>) -> PyResult<Read<'py>> {
         let mut released = self.release_largest();
         let (mut reopened, mut fed) = (Vec::new(), Vec::new());
-        let (mut seen, mut taken): (HashSet<Key>, HashSet<Key>) = Default::default();
+        let (mut seen, mut taken): (NumberSet<Key>, NumberSet<Key>) = Default::default();
         let mut data = Vec::new();
         for (of_flow, segments) in of.flows {
             let Some(key) = flow_key(&of_flow).filter(|key| !seen.contains(key)) else { continue };

@@ -1,6 +1,7 @@
 //! Ended connections, in few bytes each: very many wait for late packets, which most never get.
 
-use std::collections::{HashMap, VecDeque};
+use crate::encoding::number_keys::NumberMap;
+use std::collections::VecDeque;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -89,7 +90,7 @@ pub struct ClosedConnections {
     first: usize,
     oldest: usize,
     /// Numbers of those that wait.
-    numbers: HashMap<Key, usize>,
+    numbers: NumberMap<Key, usize>,
     /// Those to be given up because their capture has ended, the last one first.
     finished: Vec<Key>,
 }
