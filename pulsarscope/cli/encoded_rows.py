@@ -36,13 +36,12 @@ class EncodedRows(msgspec.Struct):
 
 
 class Encoding:
-    """An encoder of rows for an output, which omits unrequested findings. Damage of an input becomes a warning, unless `quiet`."""
+    """An encoder of rows for an output, which omits unrequested findings. Damage of an input becomes a line for standard error."""
 
-    def __init__(self, output: str, kinds: tuple[str, ...], names: tuple[str, ...] | None, *, quiet: bool) -> None:
+    def __init__(self, output: str, kinds: tuple[str, ...], names: tuple[str, ...] | None) -> None:
         self._output = output
         self._kinds = kinds
         self._names = names
-        self._quiet = quiet
 
     @property
     def takes_columns(self) -> bool:
@@ -58,10 +57,10 @@ class Encoding:
         ordered, following = split(rows if selected is None else selected)
         if ordered is not None:
             encoded = self._encoder.ordered(ordered, following, lambda of_python: self(of_python).rows)
-            return EncodedRows(encoded, [] if self._quiet else damage(others(rows)))
+            return EncodedRows(encoded, damage(others(rows)))
         of_python = others(rows)
         findings = [row for row in of_python if type(row) is FindingRow] if FindingRow in set(map(type, of_python)) else []
-        warnings = [] if self._quiet else damage(findings)
+        warnings = damage(findings)
         if selected is None:
             selected = rows
         if findings and "finding" not in self._kinds:
@@ -72,7 +71,7 @@ class Encoding:
         """Encode each row separately, as in `parallel.Prepare.prepare`; with its warnings, if there are any."""
         if in_columns(rows):
             findings = [row for row in others(rows) if type(row) is FindingRow]
-            if not findings or ("finding" in self._kinds and (self._quiet or not damage(findings))):
+            if not findings or ("finding" in self._kinds and not damage(findings)):
                 return b"".join(self(rows).rows)
             rows = in_rows(rows)
         if FindingRow not in set(map(type, rows)):
@@ -84,7 +83,7 @@ class Encoding:
         for row in rows:
             is_finding = type(row) is FindingRow
             line = next(following) if shown or not is_finding else b""
-            warnings = damage((row,)) if is_finding and not self._quiet else ()
+            warnings = damage((row,)) if is_finding else ()
             prepared.append((line, warnings) if warnings else line)
         return prepared
 
@@ -135,7 +134,7 @@ AnyEncoding = Encoding | OnceEncoding
 
 
 def damage(rows: Iterable[Any]) -> list[Warned]:
-    """Return a line for each finding about a damaged input: a warning, regardless of what else is shown."""
+    """Return a line for each finding about a damaged input, which standard error gets regardless of -q and of what else is shown."""
     findings = [row for row in rows if type(row) is FindingRow and row.severity == ERROR and row.layer == "capture"]
     return [(row.file if row.code in NAMELESS else None, with_hint(row.text, row.hint)) for row in findings]
 

@@ -142,8 +142,7 @@ def _select(
             for row in others(batch.rows):
                 if isinstance(row, FindingRow) and redaction is None:  # its text quotes the traffic
                     selection.annotate(row)
-            if not request.quiet:
-                warn_of(damage(others(batch.rows)), first.inputs.paths)
+            warn_of(damage(others(batch.rows)), first.inputs.paths)
             ordered, selected = split(rows)
             if ordered is not None:  # frames in columns have passed the filter
                 in_columns = redaction is None and selection.select_columns(ordered, first.endpoints, first)

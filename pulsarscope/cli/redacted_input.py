@@ -100,7 +100,7 @@ def _copy(request: CommandRequest, files: list[str], key: bytes, folder: Path) -
     with reading_progress(run.inputs, quiet=request.quiet) as progress:
 
         def watch(batch: RowBatch | PacketBatch) -> None:
-            if isinstance(batch, RowBatch) and not request.quiet:
+            if isinstance(batch, RowBatch):
                 warn_of(damage(batch.rows), run.inputs.paths)
             progress.advance(batch.file, batch.bytes_read)
 

@@ -105,12 +105,12 @@ def read_all(
 ) -> None:
     """Pass all rows of a run to `consume`, each message and finding once (see `CountedOnce`).
 
-    If `warns`, warn of damage, and of dissectors that failed.
+    If `warns`, warn of damage, and of dissectors that failed; with -q, only of damage.
 
     With `interrupts`, a first signal stops the run, which then yields its rows so far. A pipe is abandoned at once, because more may never
     come.
     """
-    warns, failures = warns and not request.quiet, 0
+    failures = 0
     noted = nullcontext() if interrupts is None or run.inputs.sizes is None else interrupts.noted()
     with noted, reading_progress(run.inputs, quiet=request.quiet) as progress:
         for batch in run:
@@ -118,14 +118,14 @@ def read_all(
                 run.stop()
                 warn(f"interrupted: the following covers the first {plural(run.packets, 'packet')}")
             rows = batch.rows if batch.prepared is None else batch.prepared
-            if warns:
+            if warns or request.quiet:
                 findings = [row for row in others(rows) if type(row) is FindingRow]
                 warn_of(damage(findings), run.inputs.paths)
                 failures += sum(row.code in FAILED_CODES for row in findings)
             consume(once.kept(rows, run.endpoints))
             progress.advance(batch.file, batch.bytes_read)
         consume(once.rest())
-    if failures:
+    if failures and not request.quiet:
         warn(f"a dissector or a rule failed {plural(failures, 'time')}: what it would have added is missing (diagnose names it)")
 
 

@@ -150,8 +150,7 @@ def write_rows(
             for batch, rows in batches:
                 with interrupts.deferred():
                     if encoding is None:
-                        if not request.quiet:
-                            warn_of(damage(_not_shown(request, batch.rows, rows)), run.inputs.paths)
+                        warn_of(damage(_not_shown(request, batch.rows, rows)), run.inputs.paths)
                         row_output.write(rows)
                     else:
                         encoded = encoding(batch.rows, rows) if batch.prepared is None else batch.prepared
@@ -174,8 +173,8 @@ def write_rows(
 
 
 def _not_shown(request: CommandRequest, rows: list[Any], selected: list[Any]) -> Sequence[Any]:
-    """Return the rows of a batch whose findings the output does not show: text shows the selected rows, columns show none."""
-    if request.format is not None or request.columns is not None:
+    """Return the rows of a batch whose findings the output does not show: text shows the selected rows, columns and -q show none."""
+    if request.format is not None or request.columns is not None or request.quiet:
         return others(rows)
     if rows is selected or not (findings := [row for row in others(rows) if type(row) is FindingRow]):
         return ()

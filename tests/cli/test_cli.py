@@ -475,3 +475,18 @@ class Gone(io.StringIO):
 def test_wrong_usage_is_two_without_a_reader_of_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Gone())
     assert run(monkeypatch, "decode", "--limit", "0") == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["decode", "decode -V", "decode -f ndjson", "decode --columns packet", "messages --jobs 2", "stats", "diagnose", "report", "extract"],
+)
+def test_quiet_commands_name_an_unreadable_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    name, *options = command.split()
+    assert run(monkeypatch, name, QUICKSTART, str(tmp_path / "absent"), "-q", "-o", str(tmp_path / "out"), *options) == 4
+    assert (
+        capsys.readouterr().err
+        == f"pulsarscope: {tmp_path}/absent cannot be read: No such file or directory. Check the path and its permissions.\n"
+    )

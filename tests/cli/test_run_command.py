@@ -117,7 +117,7 @@ def test_damage_to_an_input_goes_to_standard_error(fake_runs: FakeRuns, capsys: 
     assert run_command(request(format="ndjson")) == 4
     assert capsys.readouterr().err == "pulsarscope: a.pcap: It ends within a record. Copy it again.\\x1b\n"
     assert run_command(request(format="ndjson", quiet=True)) == 4
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "pulsarscope: a.pcap: It ends within a record. Copy it again.\\x1b\n"
 
 
 @pytest.mark.parametrize("view", [{}, {"detail": True}, {"hex": True}])

@@ -104,7 +104,7 @@ def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> E
         from pulsarscope.output.export.arrow import require_pyarrow  # other outputs start faster without it
 
         require_pyarrow()
-    return None if request.format is None or name in (*TRACES, "fields") else Encoding(name, kinds, _columns(request), quiet=request.quiet)
+    return None if request.format is None or name in (*TRACES, "fields") else Encoding(name, kinds, _columns(request))
 
 
 def check_columns(request: CommandRequest, kinds: tuple[str, ...], name: str) -> None:
@@ -148,11 +148,9 @@ def _columns(request: CommandRequest) -> tuple[str, ...] | None:
 
 def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> Options:
     """Return the options of the run. Raises UsageError when a command-line option is invalid."""
-    run_kinds = set(kinds)
+    run_kinds = {*kinds, "finding"}  # text shows findings where they occur, and damage is always reported
     if request.format is None:
-        run_kinds |= {"connection", "finding"}  # text introduces connections and shows findings where they occur
-    elif not request.quiet:
-        run_kinds.add("finding")
+        run_kinds.add("connection")  # text introduces connections
     if row_filter is not None and row_filter.learn is not None:
         run_kinds.add(MessageRow.kind)
     return msgspec.structs.replace(

@@ -88,7 +88,8 @@ def browse_app(request: BrowseRequest, kept: BinaryIO) -> BrowseApp:
         rules=True,
     )
     run = start_run(request.files, options, 1)
-    index, identity = find_index(run.inputs, options, quiet=False)
+    # An index is of captures alone, without findings about other files.
+    index, identity = (None, None) if run.inputs.findings else find_index(run.inputs, options, quiet=False)
 
     def damaged(text: str) -> None:
         browsed.fail(text)

@@ -19,6 +19,7 @@ from pulsarscope.cli.indexes import find_index, prune
 from pulsarscope.cli.progress import with_progress
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import OutputError, UsageError, system_reason
+from pulsarscope.model.findings import ERROR
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.arrow import require_pyarrow
@@ -60,6 +61,11 @@ def _index(request: IndexRequest, output: CommandOutput) -> int:
 
     options = msgspec.structs.replace(engine_options(request.reading), records=SERVED, rules=True, rows_max=ROWS_MAX)
     run = start_run(request.files, options, request.jobs)
+    unread = [finding for finding in run.inputs.findings if finding.severity == ERROR]
+    if run.inputs.findings:  # the index is of the captures alone, and serves runs that name no other file
+        for finding in unread:
+            warn(finding.advice)
+        run = start_run(run.inputs.paths, options, request.jobs)
     known, identity = find_index(run.inputs, options, quiet=request.quiet)
     place = place_of(identity, beside=request.beside, into=request.into)
     if request.into is not None and identity is not None:
@@ -71,6 +77,8 @@ def _index(request: IndexRequest, output: CommandOutput) -> int:
         count = _write(request, run, identity, place, output)
         code = EXIT_DAMAGED if run.damaged else EXIT_DONE
         said = "written"
+    if unread:
+        code = EXIT_DAMAGED
     if not request.quiet:
         warn(f"{said}: {place}, {plural(count, 'frame')}, {place.stat().st_size:,} bytes")
     return code
@@ -111,8 +119,7 @@ def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place:
         with ExitStack() as stack:
             stack.callback(writer.abandon)
             for batch in with_progress(run.inputs, run, quiet=request.quiet):
-                if not request.quiet:
-                    warn_of(damage(batch.rows), run.inputs.paths)
+                warn_of(damage(batch.rows), run.inputs.paths)
                 with output.interrupts.deferred():
                     writer.add(batch.rows)
                     for fold in folds.values():

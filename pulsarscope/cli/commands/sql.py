@@ -95,8 +95,7 @@ def _run_query(request: SqlRequest, output: CommandOutput) -> int:
         )
         run = start_run(request.files, options, request.jobs)
         for batch in with_progress(run.inputs, run, quiet=request.quiet):
-            if not request.quiet:
-                warn_of(damage(batch.rows), run.inputs.paths)
+            warn_of(damage(batch.rows), run.inputs.paths)
             database.add([row for row in batch.rows if row.kind in kinds])
         names, rows = database.query(request.query)
         sink = output.open(request, run.inputs.paths)

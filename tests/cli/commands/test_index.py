@@ -46,6 +46,19 @@ def test_an_index_is_written_once_and_anew_when_the_capture_changes(capture: Pat
     assert "written: " in said
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_an_index_of_what_is_readable_says_what_is_not_and_is_of_the_captures_alone(capture: Path, capsys: Captured, first: bool) -> None:
+    absent = str(capture.with_name("absent.pcap"))
+    files = [absent, str(capture)] if first else [str(capture), absent]
+    for _ in ("written", "up to date"):
+        assert index(IndexRequest(files=files, quiet=True)) == 4
+        assert capsys.readouterr().err.startswith(f"pulsarscope: {absent} cannot be read: ")
+    assert run_command(CommandRequest(files=[str(capture)], filter="command == CONNECT")) == 0
+    assert "no findings in the frames" in capsys.readouterr().out
+    assert index(IndexRequest(files=[str(capture), str(capture)])) == 0
+    assert "up to date" in capsys.readouterr().err
+
+
 def test_an_index_needs_pyarrow_and_says_so(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match=r"^index needs pyarrow: .* -m pip install .*\[parquet\]"):

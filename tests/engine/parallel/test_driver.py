@@ -265,11 +265,11 @@ def test_what_stays_in_columns_is_decoded_in_one_process() -> None:
         ruled = Options(frozenset({"frame", "finding"}), columns=True, rules=True)
         assert type(jobs.run(capture, ruled, 2)) is Run
         for output, made in (("ndjson", ParallelRun), ("csv", Run)):
-            assert type(jobs.run(capture, ruled, 2, Encoding(output, ("frame", "finding"), None, quiet=True))) is made
+            assert type(jobs.run(capture, ruled, 2, Encoding(output, ("frame", "finding"), None))) is made
         assert type(jobs.run(capture, ruled, 2, Names())) is Run
         kinds = ("frame", "message", "finding")
         beside = msgspec.structs.replace(ruled, records=frozenset(kinds), rows_max=1_000, together=True)
-        assert type(jobs.run(capture, beside, 2, Encoding("ndjson", kinds, None, quiet=True))) is Run
+        assert type(jobs.run(capture, beside, 2, Encoding("ndjson", kinds, None))) is Run
     with reader("off"):
         assert type(jobs.run(capture, messages, 2)) is ParallelRun
 

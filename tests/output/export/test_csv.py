@@ -132,7 +132,7 @@ def test_frames_in_columns_are_written_as_rows_are(tmp_path: Path, odd: str) -> 
     for choice in ("off", "require"):
         with reader(choice):
             options = Options(records=frozenset({"frame"}), columns=True, dissectors=make_dissectors)
-            encoding = Encoding("csv", ("frame",), None, quiet=True)
+            encoding = Encoding("csv", ("frame",), None)
             written.append([encoding(batch.rows).rows for batch in run([str(path)], options, 1)])
     assert b"".join(written[0]) == b"".join(written[1])
     assert b"".join(written[0]).count(b",SEND_RECEIPT,") == 20
