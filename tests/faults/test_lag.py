@@ -8,7 +8,21 @@ from pathlib import Path
 import pytest
 
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import BY_BROKER, PING, PONG, ack, close_consumer, created, delivery, flow, producer, receipt, send, success
+from tests.scenarios.commands import (
+    BY_BROKER,
+    PING,
+    PONG,
+    ack,
+    close_consumer,
+    created,
+    delivery,
+    flow,
+    producer,
+    receipt,
+    send,
+    subscribe,
+    success,
+)
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -54,6 +68,45 @@ def test_consumers_without_permits_are_behind_after_a_while(tmp_path: Path, leng
         row, evidence = diagnosis.only("consumer-behind")
         assert "as its consumers had no permits most of the time" in row.text
         assert evidence["connections"] == [row.connection]
+
+
+def far(length: int, queue: int, trip: int, *, opening: int = 0) -> Conversation:
+    """A consumer far from its broker, captured at the consumer, which takes each message at once; times in ms."""
+    talk = connected(start=50 * MILLISECOND).client(subscribe(1, "c1", 101)).wait((opening or trip) * MILLISECOND).server(success(101))
+    talk.client(flow(queue))
+    for turn in range(length * 1000 // trip):
+        talk.wait(trip * MILLISECOND)
+        for entry in range(turn * queue, (turn + 1) * queue):
+            talk.server(delivery(entry)).client(ack(entry), flow(1))
+    return talk
+
+
+@pytest.mark.parametrize(("queue", "trip"), [(1, 60), (2, 160), (5, 160), (10, 500)])
+def test_a_small_queue_on_a_long_way_is_named_at_the_consumer(tmp_path: Path, queue: int, trip: int) -> None:
+    every = trip * MILLISECOND // (2 * queue)
+    diagnosis = diagnose(tmp_path, far(30, queue, trip), publishing(30 * SECOND // every, every))
+    row, evidence = diagnosis.only("consumer-behind")
+    assert f"ask for no more than {queue} message" in (row.text or "")
+    assert abs(evidence["round_trip_ns"] - trip * MILLISECOND) < trip * MILLISECOND / 4
+    assert "broker-silent" not in diagnosis.codes
+
+
+@pytest.mark.parametrize(
+    ("length", "queue", "trip", "opening", "every"),
+    [
+        (30, 2, 160, 3, 40),  # the broker is near, and slow
+        (12, 20, 160, 160, 8),  # it keeps pace
+        (30, 2, 160, 160, 80),
+        (8, 2, 160, 160, 20),  # too short
+        (30, 1, 2000, 2000, 100),  # no way is so long
+    ],
+)
+def test_a_consumer_that_takes_each_message_at_once_may_be_near(
+    tmp_path: Path, length: int, queue: int, trip: int, opening: int, every: int
+) -> None:
+    published = publishing(length * 1000 // every, every * MILLISECOND)
+    codes = diagnose(tmp_path, far(length, queue, trip, opening=opening), published).codes
+    assert "consumer-behind" not in codes
 
 
 @pytest.mark.parametrize(("before", "queue"), [*product((2, 5, 9), (20, 100, 160))])

@@ -10,7 +10,7 @@ import pytest
 
 from pulsarscope.protocols.pulsar.rules.subscriptions import shares
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import ack, close_consumer, delivery, flow
+from tests.scenarios.commands import ack, close_consumer, delivery, flow, subscribe, success
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -73,6 +73,16 @@ def test_what_another_got_is_not_skipped(tmp_path: Path, kind: str, first: int, 
         other.wait(20 * MILLISECOND).server(delivery(entry)).client(ack(entry))
     talks = passing_over(first, first + count, kind=kind), other.close()
     assert SKIPPED not in diagnose(tmp_path, *talks, publishing(first + count + 10, 20 * MILLISECOND)).codes
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
+def test_what_another_got_whose_subscription_was_captured_out_of_order_is_not_skipped(tmp_path: Path, kind: str) -> None:
+    other = connected(40001, start=300 * MILLISECOND).server(success(101)).client(subscribe(1, "c1", 101, kind)).client(flow(1000))
+    wait_until(other, 600 * MILLISECOND)
+    for entry in range(5, 45):
+        other.wait(20 * MILLISECOND).server(delivery(entry)).client(ack(entry))
+    talks = passing_over(5, 45, kind=kind), other.close()
+    assert SKIPPED not in diagnose(tmp_path, *talks, publishing(55, 20 * MILLISECOND)).codes
 
 
 @pytest.mark.parametrize(("kind", "first", "count"), [*product(("Shared", "Key_Shared"), (5, 20), (10, 40))])

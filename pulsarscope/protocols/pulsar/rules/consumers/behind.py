@@ -19,7 +19,8 @@ CODES = table(
         "A consumer acknowledges more slowly than messages are published for it and falls further and further behind, or holds many "
         "that others of its subscription could have.",
         "Look at what its application does for each message, or let more consumers share the subscription: a smaller receiver queue "
-        "leaves more to the others. With Key_Shared, all messages of a key wait for one consumer.",
+        "leaves more to the others. With Key_Shared, all messages of a key wait for one consumer. On a long way, a larger queue gets more "
+        "in each round trip.",
         ("backlog-growing",),
         to_act="the consumer's application",
     ),

@@ -34,6 +34,8 @@ class PermitState(ConsumerState):
     """Messages delivered."""
     permits: int = 0
     """Permits left."""
+    queue: int = 0
+    """Most permits that it ever had at once."""
     entry_permits: int = 0
     """Permits left if each entry is counted as a whole."""
     lowest: int = 0

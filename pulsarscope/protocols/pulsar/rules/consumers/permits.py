@@ -147,6 +147,7 @@ class PermitRule(ConsumerRule[PermitState]):
         if consumer.pending:
             consumer.act(row.time)
         consumer.permits += permits
+        consumer.queue = max(consumer.queue, consumer.permits)
         consumer.entry_permits += permits
 
     def _message(self, row: FrameRow) -> None:
@@ -317,6 +318,8 @@ class PermitRule(ConsumerRule[PermitState]):
                 "position": consumer.last,
                 "consumer_id": consumer.number,
                 "lacking_ns": consumer.lacking_ns,
+                "queue": consumer.queue,
+                "opening_ns": 0 if consumer.ready is None else consumer.ready.time - consumer.seen,
                 **consumer.rest_values,
                 "server": host(self.context.server),
             }

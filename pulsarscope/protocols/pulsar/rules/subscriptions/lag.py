@@ -10,7 +10,7 @@ from typing import Any
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
-from pulsarscope.model.text import duration
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names
 from pulsarscope.protocols.pulsar.rules.subscriptions.spans import WITHHELD
@@ -79,6 +79,12 @@ _BURST = 1.5
 
 _LEVEL = 0.1
 """Fraction of the growth within which a backlog counts as level."""
+
+_TRIP_MIN_NS, _TRIP_MAX_NS = 20_000_000, 1_000_000_000
+"""Shortest and longest time that counts as a round trip on a long way."""
+
+_OPENING = 0.6
+"""Fraction of a round trip that the answer to a SUBSCRIBE takes at least."""
 
 Course = list[tuple[int, int]]
 """Time and entry of the furthest message of a ledger."""
@@ -150,10 +156,15 @@ def _report_growth(
     if end - begin < thresholds.ns("backlog-growing-burst-seconds") and _is_burst(sent, began, begin):
         return
     values, act = delivered[-1].values, _holder(delivered)
+    way = None if act == "client" else _way(delivered, went, end - begin)
+    if way is not None:
+        act = "client"
     text = f"The backlog of subscription {values['subscription']} on {topic} grew by {grown:,} entries in {duration(end - begin)}"
     text += f": {came:,} were published and {went:,} delivered"
     if act == "broker":
         text += ", though its consumers had permits all the time"
+    elif way is not None:
+        text += f", as its consumers ask for no more than {plural(way[0], 'message')} at once, and a round trip takes {duration(way[1])}"
     elif act == "client":
         text += ", as its consumers had no permits most of the time"
     evidence = {
@@ -165,6 +176,7 @@ def _report_growth(
         "delivered": went,
         "span_ns": end - begin,
         "act": act,
+        "round_trip_ns": None if way is None else way[1],
         **thresholds.evidence(*(threshold.name for threshold in THRESHOLDS)),
     }
     report("backlog-growing", delivered[-1].where, f"{text}.", evidence)
@@ -184,6 +196,17 @@ def _holder(delivered: Sequence[Fact]) -> str | None:
         return "broker"
     spans = [last.where.time - first.where.time for first, last in ends.values()]
     return "client" if all(2 * lack >= span for lack, span in zip(lacks, spans, strict=True)) else None
+
+
+def _way(delivered: Sequence[Fact], count: int, span: int) -> tuple[int, int] | None:
+    """Return the most permits that the consumers had at once and the time of a round trip, if these limit the deliveries.
+
+    In a capture at the consumers, permits are always on their way. The answer to a SUBSCRIBE took about as long.
+    """
+    latest = {consumer_of(fact): fact.values for fact in delivered}.values()
+    queue, opening = sum(values["queue"] for values in latest), min(values["opening_ns"] for values in latest)
+    took = queue * span // max(count, 1)
+    return (queue, took) if _TRIP_MIN_NS <= took <= _TRIP_MAX_NS and opening >= _OPENING * took else None
 
 
 def _begin_of_growth(sent: Course, got: Course, began: int) -> int:

@@ -77,7 +77,7 @@ class ShareRule(ConsumerRule[ConsumerShare]):
             return
         self._kept -= len(consumer.spans)
         self._again -= len(consumer.again)
-        if consumer.able is None or consumer.topic is None or consumer.ready is None:
+        if consumer.able is None or consumer.topic is None or not (consumer.ready or consumer.delivered):
             return
         lacking = consumer.lacking_ns + (now - consumer.lacking_since if consumer.lacking_since else 0)
         values = {
@@ -95,7 +95,10 @@ class ShareRule(ConsumerRule[ConsumerShare]):
             "began": consumer.able.time,
             "life_ns": now - consumer.able.time,
             "closed": not self.open,
-            "undecided": consumer.scattered or consumer.sought or may_lack(self.context, consumer.able.time, now, SERVER),
+            "undecided": consumer.ready is None  # the packets are out of order
+            or consumer.scattered
+            or consumer.sought
+            or may_lack(self.context, consumer.able.time, now, SERVER),
             "lost_at": latest_gap(self.context, now),
             "server": host(self.context.server),
         }
