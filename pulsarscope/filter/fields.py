@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import msgspec
@@ -11,6 +11,7 @@ from pulsarscope.dissect.contract.capabilities import FieldType, Vocabulary
 from pulsarscope.dissect.contract.dissector import Dissector
 from pulsarscope.dissect.plugins.registry import finding_codes, vocabularies
 from pulsarscope.model.findings import LAYERS, SEVERITIES, Code
+from pulsarscope.model.on_use import MadeOnUse
 from pulsarscope.model.records import ROWS, Column, columns
 
 ANY = "any"
@@ -32,7 +33,7 @@ class KnownField(msgspec.Struct):
     types: tuple[str, ...]
     """int64, double, bool, string, bytes, time, duration, nanoseconds, address, object; any: unknown until a row is seen."""
     text: str
-    values: tuple[str, ...] = ()
+    values: Collection[str] = ()
     repeated: bool = False
     fields: dict[str, KnownField] = {}
     column: str | None = None
@@ -68,7 +69,7 @@ class Catalogue:
     @classmethod
     def of(cls, dissectors: Sequence[Dissector]) -> Catalogue:
         """Return the fields of all records that dissectors can produce."""
-        return cls(vocabularies(dissectors), finding_codes(dissectors))
+        return cls(vocabularies(dissectors), MadeOnUse(lambda: finding_codes(dissectors)))  # few filters need the modules of rules
 
     def _join(self, vocabulary: Vocabulary) -> None:
         """Add the vocabulary of one dissector."""
@@ -111,7 +112,7 @@ class Catalogue:
             table["port"] = KnownField("port", ("int64",), "Ports of client and server.", repeated=True, column="port")
             if kind in {"frame", "message", "exchange"}:
                 table[kind] = KnownField(kind, ("kind",), f"Any {kind} record.", column=kind)
-        names = tuple(self.codes)
+        names = self.codes.keys()
         tables["finding"]["code"].values = names
         tables["finding"]["finding"] = KnownField("finding", ("string",), "As code.", names, column="code")
         frame = tables["frame"]
@@ -171,7 +172,7 @@ def _merged(field: KnownField, other: KnownField) -> KnownField:
     for name, known in other.fields.items():
         fields[name] = _merged(fields[name], known) if name in fields else known
     text = field.text if field.column is not None or field.text == other.text else "Of several commands."
-    values = tuple(dict.fromkeys(field.values + other.values))
+    values = tuple(dict.fromkeys([*field.values, *other.values]))
     return KnownField(field.name, types, text, values, field.repeated or other.repeated, fields, field.column)
 
 

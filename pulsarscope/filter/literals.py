@@ -108,7 +108,7 @@ def _value(literal: Literal, type_: str, known: KnownField, ordered: bool) -> Va
     if value is not None:
         return value
     if known.values:
-        names = ", ".join(known.values[:4]) + (" …" if len(known.values) > 4 else "")
+        names = ", ".join([*known.values][:4]) + (" …" if len(known.values) > 4 else "")
         raise Mismatch(f"{known.name} is one of {names}", literal.place)
     if kind == NETWORK and known.name in {"client", "server"}:
         raise Mismatch(f"{known.name} is an address with its port: write {known.name}.ip", literal.place)
@@ -213,7 +213,7 @@ def _enumeration_value(known: KnownField, text: str, literal: Literal) -> str:
     if text.startswith(("UNKNOWN_", "Unknown(")) or (known.more_values and literal.kind == STRING):
         return text
     near = get_close_matches(text.upper(), names, 3, 0.6)
-    hint = f"; did you mean {either([names[name] for name in near])}?" if near else f"; known: {', '.join(known.values[:12])}"
+    hint = f"; did you mean {either([names[name] for name in near])}?" if near else f"; known: {', '.join([*known.values][:12])}"
     more = " …" if not near and len(known.values) > 12 else ""
     never = f'write "{text}" in quotes, unless it is misspelt' if known.more_values else f'{known.name} is never "{text}"'
     raise Mismatch(f"{never}{hint}{more}", literal.place)

@@ -40,7 +40,7 @@ def field_entries(catalogue: Catalogue, prefix: str = "") -> Iterator[FieldEntry
     for place, records in kinds.items():
         name, type_, text = place
         known = known_by[place]
-        yield FieldEntry(name, tuple(records), type_, text, _example(name, known), known.values)
+        yield FieldEntry(name, tuple(records), type_, text, _example(name, known), tuple(known.values))
 
 
 def _type(known: KnownField) -> str:
@@ -53,7 +53,7 @@ def _example(name: str, known: KnownField) -> str:
     if known.is_pairs:
         return f'{name}["key"] == "value"'
     if known.values:
-        value = known.values[0]
+        value = next(iter(known.values))
         bare = value.replace("_", "").replace("-", "").isalnum() and not value[0].isdigit()
         return f"{name} == {value}" if bare else f'{name} == "{value}"'
     match known.types[0]:
