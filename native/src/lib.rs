@@ -25,7 +25,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Version of the contract with the Python package: the classes and functions here, their arguments, and their results.
-const CONTRACT: u32 = 52;
+const CONTRACT: u32 = 53;
 
 /// Do some work; a panic in it becomes a RuntimeError, since callers catch exceptions, but not pyo3's PanicException.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -40,6 +40,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(capture::packets::walk_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(capture::packets::walk_pcapng, module)?)?;
     module.add_function(wrap_pyfunction!(capture::ring::ring_packets, module)?)?;
+    module.add_function(wrap_pyfunction!(tcp::flow_segments::flows_of, module)?)?;
     module.add_class::<capture::packet_copies::PacketCopies>()?;
     module.add_class::<tcp::packed_frames::PackedFrames>()?;
     module.add_class::<capture::segments::Segments>()?;

@@ -25,7 +25,7 @@ from pulsarscope.cli.progress import reading_progress, with_progress
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.selected_rows import SelectedRows
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.engine.local import SelectedPackets, packets
+from pulsarscope.engine.local import SelectedPackets, packets, some_packets, stream_starts
 from pulsarscope.engine.options import Options
 from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
@@ -195,7 +195,12 @@ def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketS
 
 def _selected(first: AnyRun, selection: PacketSelection, redaction: Redaction | None) -> Iterator[SelectedPackets]:
     """Read the inputs once more for the selected packets; redacted packets are built anew."""
-    for batch in packets(first.inputs) if redaction is not None else packets(first.inputs, selection.ranges, selection.named):
+    if redaction is not None:
+        batches = packets(first.inputs)
+    else:
+        starts = first.starts if first.complete else None  # a limit ends the run early
+        batches = some_packets(first.inputs, starts or stream_starts(first.inputs), selection.ranges, selection.named)
+    for batch in batches:
         made = None if redaction is None else {packet.number: packet for packet in redaction.packets(batch)}
         found = []
         for record, place in batch.packets:

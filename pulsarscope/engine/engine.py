@@ -114,7 +114,8 @@ class Engine:
             self.in_columns = in_order and options.evaluates and FrameRow.kind in options.records and MessageRow.kind not in kinds
         settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, self.in_columns)
         self._timelines.configure(settings, evaluated)
-        self._short = ShortConnections(made[0], inputs, self._timelines) if self._timelines.reads_short and select is None else None
+        reads_short = self._timelines.reads_short and select is None
+        self._short = ShortConnections(made[0], inputs, self._timelines, self.totals) if reads_short else None
         self._rows_max = options.rows_max or sys.maxsize
         self._unheard = () if MessageRow.kind in evaluated else (self._timelines.message_type, EntryMessages)
         """Types of rows that no rule requires, and of which there may be very many."""
@@ -172,8 +173,7 @@ class Engine:
         if self._short is None:
             self.events = self._assembler.feed(block, following_start, len(self.resting))
         else:
-            begun, self.events = self._short.feed(block, following_start, len(self.resting), self._assembler)
-            self.totals.connections += begun
+            self.events = self._short.feed(block, following_start, len(self.resting), self._assembler)
         return self._advance(self.events, self._finding_rows(block.findings))
 
     def settle(self, time: int, *, skipped: bool = False) -> Iterator[RowBatch]:
@@ -391,7 +391,7 @@ class Engine:
     def _selected(self, events: Sequence[ConnectionEvents]) -> Iterable[tuple[int, ConnectionEvents]]:
         """Count connections; return those to decode."""
         if self._first:
-            self.totals.connections += sum(event.opened for event in events)
+            self.totals.note(events)
         return enumerate(events) if self._select is None else self._select(events)
 
     def _batch(self, rows: Sequence[Any], keys: Sequence[RowKey] = ()) -> RowBatch:

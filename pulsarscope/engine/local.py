@@ -14,7 +14,7 @@ from pulsarscope.model.byte_ranges import Ranges
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import refuse_unknown
-from pulsarscope.tcp import Assembler, PacketPlace, Placement
+from pulsarscope.tcp import Assembler, PacketPlace, Placement, SelectedPlaces, StreamStarts
 
 __all__ = [
     "ALL_RECORDS",
@@ -28,6 +28,8 @@ __all__ = [
     "parts",
     "run",
     "run_blocks",
+    "some_packets",
+    "stream_starts",
 ]
 
 NamedPackets = Callable[[int, int, int], AbstractSet[int]]
@@ -52,6 +54,7 @@ class Run(Totals):
             UsageError: the options cannot be carried out.
         """
         super().__init__()
+        self.starts = StreamStarts() if options.places else None
         self.inputs = inputs
         self.options = options
         self.engine = Engine(inputs, options, totals=self)
@@ -157,22 +160,45 @@ class SelectedPackets(NamedTuple):
     """Further packets between them."""
 
 
-def packets(inputs: Inputs, ranges: Ranges | None = None, named: NamedPackets | None = None) -> Iterator[PacketBatch]:
-    """Read the inputs of a run again, to copy packets: all of them, or those in ranges of streams and those selected by number."""
-    native = None if ranges is None else load_native()[0]
+def packets(inputs: Inputs) -> Iterator[PacketBatch]:
+    """Read the inputs of a run again, to copy packets: all of them, each with its place."""
     assembler, placement = Assembler(), Placement()
     for index, path in enumerate(inputs.paths):
         if index and not inputs.continues(index):
             assembler, placement = Assembler(), Placement()
         for block in BlockReader(path, index, records=True, by_interface=inputs.by_interface):
+            places = placement.feed(block, assembler.feed(block, inputs.following_start(index)))
+            located = [(record, places.get(record.number)) for record in block.records]
+            yield PacketBatch(index, block.bytes_read, block.packets, located, block.fragments, block.flows)
+
+
+def some_packets(inputs: Inputs, starts: StreamStarts, ranges: Ranges, named: NamedPackets) -> Iterator[PacketBatch]:
+    """Read the inputs of a run again, to copy packets in ranges of streams, which have these starts, and those selected by number."""
+    native = load_native()[0]
+    placed = SelectedPlaces(starts, ranges)
+    for index, path in enumerate(inputs.paths):
+        if index and not inputs.continues(index):
+            placed = SelectedPlaces(starts, ranges)
+        for block in BlockReader(path, index, records=True, by_interface=inputs.by_interface):
             interface = block.records.interface
             copied = None if native is None or interface is None else CopiedPackets(interface, native.PacketCopies())
-            events = assembler.feed(block, inputs.following_start(index))
-            looked_for = frozenset[int]() if named is None else named(index, block.first_packet, block.last_packet)
-            places = placement.feed(block, events, ranges, looked_for, None if copied is None else copied.compiled)
-            records = block.records if ranges is None else block.records.only(looked_for | places.keys())
-            located = [(record, places.get(record.number)) for record in records]
+            looked_for = named(index, block.first_packet, block.last_packet)
+            places = placed.feed(block, looked_for, None if copied is None else copied.compiled)
+            located = [(record, places.get(record.number)) for record in block.records.only(looked_for | places.keys())]
             yield PacketBatch(index, block.bytes_read, block.packets, located, block.fragments, block.flows, copied)
+
+
+def stream_starts(inputs: Inputs) -> StreamStarts:
+    """Read the inputs of a run again, to find where the streams of all connections begin."""
+    starts, assembler = StreamStarts(), Assembler()
+    for index, path in enumerate(inputs.paths):
+        if index and not inputs.continues(index):
+            starts.note(assembler.finished())
+            assembler = Assembler()
+        for block in BlockReader(path, index, by_interface=inputs.by_interface):
+            starts.note(assembler.feed(block, inputs.following_start(index)))
+    starts.note(assembler.finished())
+    return starts
 
 
 def run(inputs: Sequence[str], options: Options) -> Run:

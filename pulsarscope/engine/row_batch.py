@@ -10,6 +10,7 @@ import msgspec
 
 from pulsarscope.engine.ordering import RowKey
 from pulsarscope.model.records import ConnectionRow, FindingRow
+from pulsarscope.tcp import ConnectionEvents, StreamStarts
 
 DAMAGE_CODES = frozenset({"file-unreadable", "not-a-capture", "capture-malformed", "capture-truncated", "interface-gone"})
 """Codes of findings that an input is damaged or not a capture: exit code 4."""
@@ -46,12 +47,20 @@ class Totals:
         """TCP connections, of any protocol."""
         self.fragmented = False
         """True when packets were joined from IP fragments."""
+        self.starts: StreamStarts | None = None
+        """Where the streams of these connections begin, if the options of a run request places."""
         self.stopped = False
         """True when the rest of the inputs is not read."""
 
     def stop(self) -> None:
         """End the run after what has been read, as if the inputs ended there."""
         self.stopped = True
+
+    def note(self, events: Iterable[ConnectionEvents]) -> None:
+        """Take what the assembler tells about connections."""
+        self.connections += sum(event.opened for event in events)
+        if self.starts is not None:
+            self.starts.note(events)
 
     def count(self, findings: Iterable[FindingRow]) -> None:
         """Count findings."""

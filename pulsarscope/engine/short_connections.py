@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from pulsarscope.capture import Block, Inputs, Segment
     from pulsarscope.dissect.contract.dissector import Dissector
+    from pulsarscope.engine.row_batch import Totals
     from pulsarscope.engine.timelines import Timelines
     from pulsarscope.tcp import Assembler
     from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents
@@ -46,8 +47,8 @@ AT_A_TIME = 256
 class ShortConnections:
     """Short connections of one vantage point, in addition to those of an assembler."""
 
-    def __init__(self, dissector: Dissector, inputs: Inputs, timelines: Timelines) -> None:
-        """Begin without any connections; `timelines` must be in columns."""
+    def __init__(self, dissector: Dissector, inputs: Inputs, timelines: Timelines, totals: Totals) -> None:
+        """Begin without any connections; `timelines` must be in columns. `totals` receive what is counted of these connections."""
         native, _ = load_native()
         compiled = dissector.compiled
         largest, padding = compiled.sizes
@@ -58,17 +59,17 @@ class ShortConnections:
         anchors = ANCHORS_MAX if ANCHOR in session.kinds else 0
         asked = ExchangeRow.kind in session.kinds, self._gives_rows, self._evaluates, anchors, AnchorRow, compiled.described
         sizes = dissector.framing.smallest, largest, padding
-        self._compiled: Any = native.ShortConnections(bounds, sizes, session.payloads, asked)
+        self._compiled: Any = native.ShortConnections(bounds, sizes, session.payloads, asked, totals.starts is not None)
         self._dissector = dissector
         self._inputs = inputs
         self._timelines = timelines
+        self._totals = totals
         self._file = 0
 
-    def feed(self, block: Block, following_start: int | None, taken: int, assembler: Assembler) -> tuple[int, list[ConnectionEvents]]:
-        """Read the flows of these connections in a block, and feed the others to the assembler.
+    def feed(self, block: Block, following_start: int | None, taken: int, assembler: Assembler) -> list[ConnectionEvents]:
+        """Read the flows of these connections in a block, and feed the others to the assembler; return its result.
 
-        Return the number of connections that began here, except those that the assembler counts, and the assembler's result. For
-        `following_start` and `taken`, see `Assembler.feed`.
+        For `following_start` and `taken`, see `Assembler.feed`.
         """
         if block.file != self._file:
             self.hand_over(assembler)
@@ -79,6 +80,8 @@ class ShortConnections:
         block.flows, begun, (with_frames, ended), packets, closed, resets, closing = self._compiled.read(
             columns, block.flows, assembler.table, names
         )
+        self._totals.connections += begun
+        self._note_starts()
         self._catch_up(packets, assembler)
         assembler.put_back(sorted(self._made(closed), key=attrgetter("closed_at")))
         if len(columns):
@@ -95,7 +98,7 @@ class ShortConnections:
             self.hand_over(assembler)
         if self._compiled.closed > assembler.closed_room(len(block.control)):
             self._hand_over_closed(assembler)
-        return begun, assembler.feed(block, following_start, taken, self, [(first, packets) for first, packets, *_ in resets])
+        return assembler.feed(block, following_start, taken, self, [(first, packets) for first, packets, *_ in resets])
 
     def finish_closed(self, time: int, before: int) -> bool:
         """See `tcp.connection.ClosedElsewhere`."""
@@ -117,13 +120,22 @@ class ShortConnections:
         Yield the closed ones whose rows are to be written, ordered by their last packets: some at a time, as there may be very many.
         """
         self._catch_up(self._compiled.end(all=False), assembler)
+        self._note_starts()
         self._timelines.forget_added()
         return map(self._ended, chain.from_iterable(iter(partial(self._compiled.take_finished, AT_A_TIME), [])))
+
+    def _note_starts(self) -> None:
+        """Record where the streams of connections begin that have ended here."""
+        if self._totals.starts is not None:
+            self._totals.starts.extend(*self._compiled.take_starts())
 
     def _catch_up(self, packets: list[tuple[bytes, Segment]], assembler: Assembler) -> None:
         """Bring connections to their current state, by their packets."""
         if packets:
-            self._timelines.catch_up(assembler.replay(packets, self._file))
+            events = assembler.replay(packets, self._file)
+            if self._totals.starts is not None:
+                self._totals.starts.note(events)
+            self._timelines.catch_up(events)
 
     def _end_timeline(self, of: PlainConnection, name: str, file: int, begin: tuple[int, int], *, recognised: bool) -> None:
         """Record that only late packets of a connection may follow; `begin`: its first packet and the time of that packet."""

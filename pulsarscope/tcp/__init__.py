@@ -23,8 +23,10 @@ from pulsarscope.tcp.assembler import Assembler
 from pulsarscope.tcp.connection import Connection, ConnectionEvents
 from pulsarscope.tcp.pieces import Data, Gap, Item, Piece
 from pulsarscope.tcp.placement import PacketPlace, Placement
+from pulsarscope.tcp.selected_places import SelectedPlaces
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.stream import Stream
+from pulsarscope.tcp.stream_starts import StreamStarts
 
 __all__ = [
     "Assembler",
@@ -36,6 +38,8 @@ __all__ = [
     "PacketPlace",
     "Piece",
     "Placement",
+    "SelectedPlaces",
     "Stream",
+    "StreamStarts",
     "sequence_difference",
 ]

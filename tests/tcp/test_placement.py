@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import io
-from array import array
 from random import Random
 
 import pytest
 
 from pulsarscope.capture import BlockReader
-from pulsarscope.model.byte_ranges import ByteRanges, Ranges
 from pulsarscope.tcp import Assembler, PacketPlace, Placement
-from tests.scenarios.both_readers import reader
 from tests.scenarios.capturefile import Packet, pcap
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.recapture import segments_of, shuffled
@@ -20,22 +17,11 @@ CLIENT, SERVER = "10.0.0.1:40000", "10.0.0.2:6650"
 BLOCK_SIZES = pytest.mark.parametrize("read_bytes", [100, 700, 1 << 20])
 
 
-def ranges_of(starts: array[int], ends: array[int], choice: str) -> ByteRanges:
-    """Make ranges in the form of this reader."""
-    if choice == "off":
-        return ByteRanges(starts, ends)
-    compiled = pytest.importorskip("pulsarscope_native").PackedFrames(24)
-    compiled.extend(starts.tobytes(), ends.tobytes(), *[array("q", bytes(8 * len(starts))).tobytes()] * 3)
-    return ByteRanges((), (), compiled)
-
-
-def places(
-    packets: list[Packet], read_bytes: int = 1 << 20, ranges: Ranges | None = None, named: frozenset[int] = frozenset()
-) -> dict[int, PacketPlace]:
+def places(packets: list[Packet], read_bytes: int = 1 << 20) -> dict[int, PacketPlace]:
     assembler, placement = Assembler(), Placement()
     result: dict[int, PacketPlace] = {}
     for block in BlockReader(io.BytesIO(pcap(packets)), read_bytes=read_bytes):
-        result |= placement.feed(block, assembler.feed(block), ranges, named)
+        result |= placement.feed(block, assembler.feed(block))
     return dict(sorted(result.items()))
 
 
@@ -95,49 +81,3 @@ def test_a_finished_connection_is_forgotten() -> None:
     assert placement._connections
     placement.forget(assembler.finish())
     assert not placement._connections
-
-
-@BLOCK_SIZES
-@pytest.mark.parametrize("choice", ["off", "require"])
-def test_with_ranges_only_packets_with_bytes_in_them_have_a_place(read_bytes: int, choice: str) -> None:
-    if choice == "require":
-        pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
-    random = Random(3)  # noqa: S311 - for a test
-    conversation = Conversation(client_isn=(1 << 32) - 2000).handshake()
-    for _ in range(40):
-        conversation.client(random.randbytes(random.randint(1, 400)), mss=90).server(random.randbytes(random.randint(1, 90)))
-    late = conversation.packets[:3] + conversation.packets[4:] + conversation.packets[3:4]
-    starts = array("q", sorted(random.sample(range(5000), 12)))
-    ends = array("q", (min(start + random.randint(1, 500), after) for start, after in zip(starts, [*starts[1:], 9000], strict=True)))
-    ranges = ranges_of(starts, ends, choice)
-    of_client: Ranges = lambda connection, source: ranges if (connection, source) == ("0:1", CLIENT) else None  # noqa: E731
-    for packets in (conversation.packets, late, conversation.close().packets):
-        expected = {
-            number: place for number, place in places(packets).items() if place.source == CLIENT and ranges.meet(place.start, place.end)
-        }
-        with reader(choice):
-            assert places(packets, read_bytes, of_client) == expected
-        assert len(expected) > 10
-
-
-@BLOCK_SIZES
-@pytest.mark.parametrize("choice", ["off", "require"])
-def test_packets_are_looked_for_by_stream_or_number_too(read_bytes: int, choice: str) -> None:
-    if choice == "require":
-        pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
-    packets = Conversation().handshake().client(b"abcd").client(b"efgh", b"ijkl", mss=4).server(b"mnop").close().packets
-    of_client = {number: place for number, place in places(packets).items() if place.source == CLIENT}
-    starts, ends = array("q", [1]), array("q", [3])
-    ranges = ranges_of(starts, ends, choice)
-
-    def found(*named: int, complete: bool = False, apart: bool | None = False) -> dict[int, PacketPlace]:
-        some = ranges._replace(complete=complete, apart=apart)
-        return places(packets, read_bytes, lambda _, source: some if source == CLIENT else None, frozenset(named))
-
-    with reader(choice):
-        assert [*found()] == [4]
-        assert found(complete=True) == of_client
-        assert [*found(2, 3, 4, 7)] == [number for number in (3, 4, 7) if number in of_client]
-        assert [*found(apart=True)] == [4]
-        opening_or_closing = {number for number, place in of_client.items() if place.flags & 3}
-        assert opening_or_closing | {4} <= found(apart=None).keys() <= of_client.keys()

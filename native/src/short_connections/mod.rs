@@ -30,6 +30,8 @@ const PACKETS_MAX: usize = 512;
 const BYTES_MAX: usize = 32 << 10;
 /// Bytes kept of all connections, with their packets: beyond that, the largest ones are handed to Python, until half is left.
 const KEPT_MAX_BYTES: usize = 16 << 20;
+/// As `FILE_SHIFT` in `model.flow`.
+const FILE_SHIFT: u32 = 40;
 
 /// An open connection.
 struct Open {
@@ -119,18 +121,22 @@ pub struct ShortConnections {
     /// Connections that the current block has closed.
     closing: Vec<Closed>,
     kept_bytes: usize,
+    starts: Option<Starts>,
 }
+
+/// Where the streams of ended connections begin, as in `tcp.stream_starts`: places of first packets, and sequence numbers.
+type Starts = (Vec<u8>, Vec<u8>);
 
 #[pymethods]
 impl ShortConnections {
-    /// `bounds`: see `TcpBounds`; `sizes`, `opens`: see `Plainness`; `asked`: see `Asked`.
+    /// `bounds`: see `TcpBounds`; `sizes`, `opens`: see `Plainness`; `asked`: see `Asked`; `places`: keep what `take_starts` returns.
     #[new]
-    fn new(bounds: TcpBounds, sizes: Sizes, opens: bool, asked: Asked<'_>) -> Self {
+    fn new(bounds: TcpBounds, sizes: Sizes, opens: bool, asked: Asked<'_>, places: bool) -> Self {
         let (exchanges, rows, ends, anchors, anchor_type, describe) = asked;
         let (open, closed, closing) = Default::default();
         let plainness = Plainness { sizes, opens, exchanges, anchors };
         let (anchor_type, descriptions) = (anchor_type.unbind(), Descriptions::of(describe.unbind()));
-        ShortConnections { bounds, plainness, rows, ends, anchor_type, descriptions, open, closed, closing, kept_bytes: 0 }
+        ShortConnections { bounds, plainness, rows, ends, anchor_type, descriptions, open, closed, closing, kept_bytes: 0, starts: places.then(Starts::default) }
     }
 
     /// Number of open connections.
@@ -187,9 +193,22 @@ impl ShortConnections {
         let (rows, exchanges) = (self.rows, self.plainness.exchanges);
         let is_quiet =
             |open: &Open| !rows && open.tcp.is_complete() && open.rests.iter().all(Vec::is_empty) && open.conversation.is_told(exchanges);
-        let released = self.open.drain().filter(|(_, open)| all || !is_quiet(open)).map(|(key, open)| (key, open.kept)).collect();
+        let mut released = Vec::new();
+        for (key, open) in self.open.drain() {
+            if all || !is_quiet(&open) {
+                released.push((key, open.kept));
+            } else {
+                note(&mut self.starts, &open);
+            }
+        }
         self.kept_bytes = 0;
         packets_of(py, released)
+    }
+
+    /// Take the connections that have ended here since the last call.
+    fn take_starts<'py>(&mut self, py: Python<'py>) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
+        let (places, sequences) = self.starts.as_mut().map(std::mem::take).unwrap_or_default();
+        (PyBytes::new(py, &places), PyBytes::new(py, &sequences))
     }
 
     /// Give up closed connections in the order of their last packets, at most `most`, as their capture has ended; return them, if their
@@ -204,6 +223,15 @@ impl ShortConnections {
     /// Give up the connections that were closed first, at most `most`.
     fn take_closed<'py>(&mut self, py: Python<'py>, most: usize) -> Vec<ClosedTuple<'py>> {
         self.closed.take_oldest(py, most)
+    }
+}
+
+/// Record where the streams of a connection begin.
+fn note(starts: &mut Option<Starts>, open: &Open) {
+    if let Some((places, sequences)) = starts {
+        places.extend((open.file << FILE_SHIFT | open.tcp.begun().0).to_ne_bytes());
+        let [client, server] = open.tcp.firsts();
+        sequences.extend((u64::from(client) << 32 | u64::from(server)).to_ne_bytes());
     }
 }
 
@@ -403,6 +431,7 @@ impl ShortConnections {
         }
         self.add_anchors(py, frames, &key, &anchors)?;
         if let Some(tcp) = open.tcp.closed(open.file).filter(|_| reset.is_none()) {
+            note(&mut self.starts, &open);
             let Open { file, conversation, .. } = *open;
             let described = if self.rows { Some(self.descriptions.of_greetings(py, frames, &conversation)?) } else { None };
             self.closing.push(Closed { key, file, recognised: conversation.begun, tcp, frames: conversation.frames, described });

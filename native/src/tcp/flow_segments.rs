@@ -58,14 +58,13 @@ impl Segments {
         self.segments.iter().map(|segment| segment.time).max().unwrap_or(0)
     }
 
-    /// Selected segments, as found by `tcp.placement`, each with number, flags, start and end in the stream. Instead of returning them,
+    /// Selected segments, as found by `tcp.selected_places`, each with number, flags, start and end in the stream. Instead of returning them,
     /// `copies` takes the packets whose comments consist only of the names of the frames with bytes there, as in
-    /// `analysis.packet_selection`.
+    /// `analysis.packet_selection`. Also the offset up to which the segments reach, selected or not.
     ///
-    /// `position`: sequence number and length of the stream after the block, and the distance from there to the last bytes that belong to
-    /// it; `frames`: those whose bytes are selected; `packets`: whether all are selected, and the numbers of others that are. `commands`:
-    /// names by number; `findings`: bits of sub in a name, and findings on frames by file and name, and on packets, whose sub is 0; `file`:
-    /// that of the segments.
+    /// `position`: a sequence number of the stream, its offset, and how far from there bytes belong to it; `frames`: those whose bytes are
+    /// selected; `packets`: whether all are selected, and the numbers of others that are. `commands`: names by number; `findings`: bits of
+    /// sub in a name, and findings on frames by file and name, and on packets, whose sub is 0; `file`: that of the segments.
     #[allow(clippy::too_many_arguments)]
     fn copies(
         &self,
@@ -77,14 +76,18 @@ impl Segments {
         findings: (u32, Bound<'_, PyDict>),
         file: i64,
         mut copies: Option<PyRefMut<'_, PacketCopies>>,
-    ) -> PyResult<Vec<(i64, u8, i64, i64)>> {
+    ) -> PyResult<(Vec<(i64, u8, i64, i64)>, i64)> {
         let (sub_bits, findings) = findings;
         let is_told = |file: i64, name: i64| if findings.is_empty() { Ok(false) } else { findings.contains((file, name)) };
         let buffers = copies.as_mut().map_or(0, |copies| copies.add_buffers(py, self));
         let mut found = Vec::new();
         let mut comment = String::new();
+        let (mut sequence, mut length, farthest) = position;
         for segment in &self.segments {
-            let (start, end) = segment.place(position);
+            let (start, end) = segment.place((sequence, length, farthest));
+            if end > length {
+                (sequence, length) = (sequence + end - length, end);
+            }
             let mut within = frames.iter().flat_map(|frames| frames.between(start, end)).peekable();
             let is_named = packets.1.contains(&segment.packet);
             if within.peek().is_none() && !packets.0 && !is_named {
@@ -107,7 +110,7 @@ impl Segments {
                 None => found.push((segment.packet, segment.flags, start, end)),
             }
         }
-        Ok(found)
+        Ok((found, length))
     }
 
     /// The connection of a client's segments and the server's, if it begins and ends with them; see `complete::connection`.
@@ -167,4 +170,25 @@ impl Segments {
         };
         Some((self.pieces(py, pieces), size, identification, last, options))
     }
+}
+
+/// Return packets of these numbers, with their flow keys: those of the flows of a block.
+#[pyfunction]
+pub fn flows_of<'py>(flows: &Bound<'py, PyDict>, packets: HashSet<i64>) -> PyResult<Vec<(i64, Bound<'py, PyAny>)>> {
+    let mut found = Vec::new();
+    for (key, segments) in flows {
+        if let Ok(segments) = segments.cast::<Segments>() {
+            let these = segments.borrow();
+            let numbers = these.segments.iter().map(|segment| segment.packet).filter(|packet| packets.contains(packet));
+            found.extend(numbers.map(|packet| (packet, key.clone())));
+        } else {
+            for segment in segments.try_iter()? {
+                let packet = segment?.get_item(0)?.extract()?;
+                if packets.contains(&packet) {
+                    found.push((packet, key.clone()));
+                }
+            }
+        }
+    }
+    Ok(found)
 }

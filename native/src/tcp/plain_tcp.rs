@@ -86,6 +86,11 @@ impl PlainTcp {
         self.begun
     }
 
+    /// Sequence numbers at which both streams begin; 0 for one that has not begun.
+    pub fn firsts(&self) -> [u32; 2] {
+        [self.client.first, self.server.as_ref().map_or(0, |server| server.first)]
+    }
+
     /// Take the next packet; None if it is not plain.
     pub fn take(&mut self, of_client: bool, segment: &Segment, options: &[u8], bounds: TcpBounds) -> Option<Brings> {
         let closed = self.is_closed();

@@ -499,10 +499,10 @@ def test_the_command_line_takes_it_all(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(("raised", "code"), [(BrokenPipeError(), 0), (KeyboardInterrupt(), 5)])
 def test_who_stops_early_leaves_no_half_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int) -> None:
-    def packets(*_: Any) -> Any:
+    def some_packets(*_: Any) -> Any:
         raise raised
 
-    monkeypatch.setattr("pulsarscope.cli.packet_copy.packets", packets)
+    monkeypatch.setattr("pulsarscope.cli.packet_copy.some_packets", some_packets)
     path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
     assert write_packets(ExtractRequest(files=[str(path)], out=str(tmp_path / "out.pcapng"))) == code
     assert [entry.name for entry in tmp_path.iterdir()] == ["in.pcap"]

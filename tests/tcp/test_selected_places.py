@@ -1,0 +1,133 @@
+"""Places of selected packets, with only the beginnings of streams known."""
+
+from __future__ import annotations
+
+import io
+from array import array
+from random import Random
+
+import pytest
+
+from pulsarscope.capture import BlockReader
+from pulsarscope.model.byte_ranges import NO_RANGES, ByteRanges, Ranges
+from pulsarscope.tcp import Assembler, PacketPlace, Placement, SelectedPlaces, StreamStarts
+from tests.scenarios.both_readers import reader
+from tests.scenarios.capturefile import Packet, pcap
+from tests.scenarios.conversation import Conversation
+
+CLIENT = "10.0.0.1:40000"
+BLOCK_SIZES = pytest.mark.parametrize("read_bytes", [100, 700, 1 << 20])
+
+
+@pytest.fixture(params=["off", "require"])
+def choice(request: pytest.FixtureRequest) -> str:
+    """Return the choice of a reader."""
+    chosen: str = request.param
+    if chosen == "require":
+        pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    return chosen
+
+
+def ranges_of(starts: array[int], ends: array[int], choice: str) -> ByteRanges:
+    """Make ranges in the form of this reader."""
+    if choice == "off":
+        return ByteRanges(starts, ends)
+    compiled = pytest.importorskip("pulsarscope_native").PackedFrames(24)
+    compiled.extend(starts.tobytes(), ends.tobytes(), *[array("q", bytes(8 * len(starts))).tobytes()] * 3)
+    return ByteRanges((), (), compiled)
+
+
+def places(packets: list[Packet]) -> dict[int, PacketPlace]:
+    """Place all packets, following TCP."""
+    assembler, placement = Assembler(), Placement()
+    result: dict[int, PacketPlace] = {}
+    for block in BlockReader(io.BytesIO(pcap(packets))):
+        result |= placement.feed(block, assembler.feed(block))
+    return result
+
+
+def selected(packets: list[Packet], read_bytes: int, ranges: Ranges, named: frozenset[int] = frozenset()) -> dict[int, PacketPlace]:
+    """Place the selected packets."""
+    assembler, starts = Assembler(), StreamStarts()
+    for block in BlockReader(io.BytesIO(pcap(packets))):
+        starts.note(assembler.feed(block))
+    starts.note(assembler.finish())
+    placed = SelectedPlaces(starts, ranges)
+    result: dict[int, PacketPlace] = {}
+    for block in BlockReader(io.BytesIO(pcap(packets)), read_bytes=read_bytes):
+        result |= placed.feed(block, named)
+    return dict(sorted(result.items()))
+
+
+@BLOCK_SIZES
+def test_with_ranges_only_packets_with_bytes_in_them_have_a_place(read_bytes: int, choice: str) -> None:
+    random = Random(3)  # noqa: S311 - for a test
+    conversation = Conversation(client_isn=(1 << 32) - 2000).handshake()
+    for _ in range(40):
+        conversation.client(random.randbytes(random.randint(1, 400)), mss=90).server(random.randbytes(random.randint(1, 90)))
+    late = conversation.packets[:3] + conversation.packets[4:] + conversation.packets[3:4]
+    starts = array("q", sorted(random.sample(range(5000), 12)))
+    ends = array("q", (min(start + random.randint(1, 500), after) for start, after in zip(starts, [*starts[1:], 9000], strict=True)))
+    ranges = ranges_of(starts, ends, choice)
+    of_client: Ranges = lambda connection, source: ranges if (connection, source) == ("0:1", CLIENT) else None  # noqa: E731
+    for packets in (conversation.packets, late, conversation.close().packets):
+        expected = {
+            number: place for number, place in places(packets).items() if place.source == CLIENT and ranges.meet(place.start, place.end)
+        }
+        with reader(choice):
+            assert selected(packets, read_bytes, of_client) == expected
+        assert len(expected) > 10
+
+
+@BLOCK_SIZES
+def test_packets_are_looked_for_by_stream_or_number_too(read_bytes: int, choice: str) -> None:
+    packets = Conversation().handshake().client(b"abcd").client(b"efgh", b"ijkl", mss=4).server(b"mnop").close().packets
+    of_client = {number: place for number, place in places(packets).items() if place.source == CLIENT}
+    starts, ends = array("q", [1]), array("q", [3])
+    ranges = ranges_of(starts, ends, choice)
+
+    def found(*named: int, complete: bool = False, apart: bool | None = False) -> dict[int, PacketPlace]:
+        some = ranges._replace(complete=complete, apart=apart)
+        return selected(packets, read_bytes, lambda _, source: some if source == CLIENT else None, frozenset(named))
+
+    with reader(choice):
+        assert [*found()] == [4]
+        assert found(complete=True) == of_client
+        assert [*found(2, 3, 4, 7)] == [number for number in (3, 4, 7) if number in of_client]
+        assert [*found(apart=True)] == [4]
+        opening_or_closing = {number for number, place in of_client.items() if place.flags & 3}
+        assert opening_or_closing | {4} <= found(apart=None).keys() <= of_client.keys()
+
+
+@BLOCK_SIZES
+def test_each_connection_on_the_same_ports_has_its_own_packets(read_bytes: int, choice: str) -> None:
+    """Covers connections with handshakes, and one whose first packets wait as strays until it is known that they begin it."""
+    random = Random(5)  # noqa: S311 - for a test
+    packets: list[Packet] = []
+    for isn in (1000, 70_000_000, 2_000_000_000, 3_500_000_000):
+        conversation = Conversation(client_isn=isn, server_isn=isn // 2)
+        if isn != 2_000_000_000:
+            conversation.handshake()
+        for _ in range(8):
+            conversation.client(random.randbytes(300), mss=90).server(random.randbytes(90))
+        packets += conversation.close().packets
+    expected = places(packets)
+    names = sorted({place.connection for place in expected.values()})
+    assert len(names) == 4
+    for some in ({names[1]}, {names[0], names[2]}, set(names[2:])):
+        of_some = {number: place for number, place in expected.items() if place.connection in some}
+        with reader(choice):
+            found = selected(packets, read_bytes, lambda name, _, some=some: NO_RANGES._replace(complete=True) if name in some else None)  # type: ignore[misc]
+        assert found == dict(sorted(of_some.items()))
+
+
+@BLOCK_SIZES
+def test_a_stream_may_be_longer_than_its_sequence_numbers(read_bytes: int, choice: str) -> None:
+    step = 900 << 20
+    packets = Conversation(client_isn=99).handshake().packets
+    for count in range(8):
+        packets += Conversation(client_isn=(99 + count * step) % (1 << 32)).client(b"data").packets[:1]
+    ranges = ranges_of(array("q", [7 * step]), array("q", [7 * step + 2]), choice)
+    with reader(choice):
+        found = selected(packets, read_bytes, lambda _, source: ranges if source == CLIENT else None)
+    assert [place[3:] for place in found.values()] == [(7 * step, 7 * step + 4)]
