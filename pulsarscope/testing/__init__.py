@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from pulsarscope.testing.fuzzing import damaged, fuzz, streams
-from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_frame, check_names, check_splitting
+from pulsarscope.testing.properties import (
+    check_account,
+    check_candidates,
+    check_decoding,
+    check_frame,
+    check_names,
+    check_sizes,
+    check_splitting,
+)
 from pulsarscope.testing.scripted_connection import ScriptedConnection, pcap_bytes
 
 __all__ = [
@@ -13,6 +21,7 @@ __all__ = [
     "check_decoding",
     "check_frame",
     "check_names",
+    "check_sizes",
     "check_splitting",
     "damaged",
     "fuzz",

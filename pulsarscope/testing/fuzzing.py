@@ -8,7 +8,15 @@ from typing import Any
 
 from pulsarscope.dissect import Dissector
 from pulsarscope.dissect.plugins.isolation import raising_line
-from pulsarscope.testing.properties import check_account, check_candidates, check_decoding, check_frame, check_names, check_splitting
+from pulsarscope.testing.properties import (
+    check_account,
+    check_candidates,
+    check_decoding,
+    check_frame,
+    check_names,
+    check_sizes,
+    check_splitting,
+)
 from pulsarscope.testing.row_properties import check_rows
 
 CANDIDATE_BYTES = 400
@@ -36,6 +44,7 @@ def fuzz(dissector: Dissector, frames: Sequence[bytes], *, rounds: int = 100, se
 def check_stream(dissector: Dissector, data: bytes, random: Random) -> None:
     """Check the properties on one stream, cut into random pieces."""
     check_candidates(dissector, data[:CANDIDATE_BYTES])
+    check_sizes(dissector, data[:CANDIDATE_BYTES])
     check_decoding(dissector, data, [random.randint(1, len(data)) for _ in range(8)] if data else ())
     cuts = sorted(random.randint(0, len(data)) for _ in range(random.randint(0, 8)))
     pieces = [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pulsarscope.dissect import Dissector, FrameSplitter
+from pulsarscope.dissect import Dissector, FrameSize, FrameSplitter
 from pulsarscope.dissect.contract.capabilities import FAMILIES, FOLLOW_SUBJECTS
 from pulsarscope.dissect.contract.generic_codes import GENERIC_CODES
 from pulsarscope.dissect.plugins.vocabulary_check import check_vocabulary
@@ -21,6 +21,9 @@ BEFORE = b"\xff" * 5
 """Bytes before a frame: they expose a reader that counts from the start of the buffer."""
 
 PROOFS = ("sure", "likely", "wait", "no")
+
+CUTS = 12
+"""Ends of a stream, each about half as far as the one before, at which a function is asked for the size of a frame."""
 
 
 def check_frame(dissector: Dissector, frame: bytes) -> None:
@@ -62,12 +65,28 @@ def check_candidates(dissector: Dissector, data: bytes) -> None:
             if (found := dissector.recognise(data, position, end, PLENTY, checksums=checksums)) is None:
                 continue
             assert found.proof in PROOFS, f"recognise gives the proof {found.proof!r}, which is none of {', '.join(PROOFS)}"
+            words = f"recognise gives a likely frame of 0 bytes at {position}: only a sure one may have an unknown size"
+            assert found.size or found.proof != "likely", words
             if found.proof == "wait":
                 assert found.seen > end, f"recognise waits at {position} for byte {found.seen}, and {end} are there"
                 continue
             for other in (data[: found.seen], data[: found.seen] + b"\xff" * 64):
                 again = dissector.recognise(other, position, len(other), PLENTY, checksums=checksums)
                 assert again == found, f"recognise at {position}: {found}, and with other bytes behind byte {found.seen}: {again}"
+
+
+def check_sizes(dissector: Dissector, data: bytes) -> None:
+    """Assert that a size which a function gives (`FrameSize`) is the same when more bytes follow, at each position."""
+    length, smallest = dissector.framing.length, dissector.framing.smallest
+    if not isinstance(length, FrameSize):
+        return
+    for position in range(len(data) - smallest + 1):
+        known = None
+        for cut in reversed(range(CUTS)):
+            end = max(position + smallest, position + (len(data) - position >> cut))
+            size = length.read(data[:end], position)
+            assert known in (None, size), f"the function of FrameSize gives {known} at {position}, and {size} when more bytes follow"
+            known = size
 
 
 def _check_opens(dissector: Dissector, data: bytes) -> None:
@@ -122,8 +141,15 @@ def check_splitting(dissector: Dissector, pieces: Sequence[bytes], *, synced: bo
     parted = frames_of(dissector, pieces, synced=synced)
     assert parted == joined, (
         f"pieces of {', '.join(str(len(piece)) for piece in pieces)} bytes give {parted}, all at once {joined}: "
-        f"does recognise or opens answer otherwise while bytes are missing?"
+        f"does {_suspects(dissector, synced=synced)} answer otherwise while bytes are missing?"
     )
+
+
+def _suspects(dissector: Dissector, *, synced: bool) -> str:
+    """Return the members that decide where the frames of a stream begin, as text."""
+    names = ["the function of FrameSize"] if isinstance(dissector.framing.length, FrameSize) else []
+    names += [name for name in ("opens", "find_candidate") if not synced and getattr(type(dissector), name) is not getattr(Dissector, name)]
+    return " or ".join([", ".join([*names, "recognise"]), "decode"])
 
 
 def frames_of(dissector: Dissector, pieces: Iterable[bytes], *, synced: bool) -> list[tuple[Any, ...]]:

@@ -113,6 +113,11 @@ def odd(mistake: str) -> dict[str, Any]:
     return {"session": lambda _, context: OddSession(context, mistake)}
 
 
+def peek(self: PostcardDissector, data: bytes, start: int, end: int) -> Any:
+    """Give the command by the byte behind the frame."""
+    return ("LAST" if end == len(data) else "PUT", *PostcardDissector.decode(self, data, start, end)[1:])
+
+
 def opens(self: PostcardDissector, data: bytes, position: int, end: int) -> str | None:
     """Decide as soon as the magic is there."""
     if self.recognise(data, position, end, 0, checksums=False) is None:
@@ -155,6 +160,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "unpicklable session": (odd("unpicklable"), "a session cannot be pickled, to go on in another process: "),
     "number for a topic": (odd("number"), "failed in session: ValidationError: Expected `str | null`, got `int` - at `$.topic`"),
     "proof": ({"recognise": lambda *_, **__: Candidate(22, 0, "maybe", 0)}, "recognise gives the proof 'maybe', which is none of sure"),
+    "likely frame of unknown size": (
+        {"recognise": lambda *_, **__: Candidate(0, 0, "likely", 0), "opens": Dissector.opens},
+        "recognise gives a likely frame of 0 bytes at 0: only a sure one may have an unknown size",
+    ),
+    "decode that looks behind the frame": (
+        {"decode": peek},
+        "does recognise or decode answer otherwise while bytes are missing?",
+    ),
     "session": ({"session": lambda _, context: FailingSession(context)}, "failed in session.observe: IndexError"),
     "rule": ({"rules": Rules({}, (FailingRule,))}, "failed in the rule FailingRule: IndexError"),
     "rules": ({"rules": Rules({}, FailingRule)}, "failed in rules: TypeError"),  # type: ignore[arg-type]

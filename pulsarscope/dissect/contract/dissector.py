@@ -63,7 +63,7 @@ class Candidate(NamedTuple):
     """A possible frame start found by content."""
 
     size: int
-    """Bytes of the whole frame, including its length field; 0 when not known yet."""
+    """Bytes of the whole frame, including its length field. 0 when not known yet, which only `sure` and `wait` allow."""
     seen: int
     """Position after the last byte that was examined or, for `wait`, is needed."""
     proof: str
@@ -86,6 +86,11 @@ class Framing(msgspec.Struct, frozen=True):
     """Format of the length field at the start of each frame, or a function."""
     adds: int = 4
     """Size of the whole frame minus the value of its length field."""
+
+    @property
+    def sizing(self) -> int:
+        """Bytes of a frame that must be present before its size is asked for."""
+        return self.smallest if isinstance(self.length, FrameSize) else self.length.size
 
 
 class Dissector:

@@ -88,6 +88,14 @@ def foreign_name(head: bytes) -> str | None:
 
 def too_large_text(head: bytes, size: int, largest: int) -> str:
     """Return the text about a frame that announces too many bytes; `head`, its length field, may begin another protocol."""
+    return f"a frame of {size:,} bytes is announced, the limit is {largest:,}{_named(head)}"
+
+
+def impossible_text(head: bytes, size: int) -> str:
+    """Return the text about a frame that is too small, or (0) about bytes that are no frame; `head` are its first bytes."""
+    return f"a frame of {size:,} bytes is impossible" if size else f"no frame begins with these bytes{_named(head)}"
+
+
+def _named(head: bytes) -> str:
     name = foreign_name(head)
-    why = f": these are the first bytes of {name}" if name else ""
-    return f"a frame of {size:,} bytes is announced, the limit is {largest:,}{why}"
+    return f": these are the first bytes of {name}" if name else ""

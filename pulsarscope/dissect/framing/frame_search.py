@@ -86,7 +86,7 @@ class FrameSearch:
             start = dissector.find_candidate(buffer.data, start, available)
             if start < 0:
                 return -1, available if at_end else max(position, available - dissector.framing.lookahead + 1)
-            if available - start < dissector.framing.length.size:
+            if available - start < dissector.framing.sizing:
                 return -1, available if at_end else start
             if self.size_at(start) > self.limit_at(start):
                 self._look(start, None)  # the length alone decides: how much of the command is present must not matter
@@ -153,7 +153,7 @@ class FrameSearch:
             return True
         if second < available:
             self._look(second, follow)
-        if follow is not None and follow.proof != "no" and 0 < follow.size <= self.limit_at(second):
+        if follow is not None and follow.proof != "no" and (follow.size or follow.proof == "sure") and follow.size <= self.limit_at(second):
             self._prove(follow.seen)
             return True
         return False

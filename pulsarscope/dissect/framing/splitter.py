@@ -24,7 +24,7 @@ from pulsarscope.dissect.contract.frames import (
     Origin,
     StreamAccount,
 )
-from pulsarscope.dissect.framing.foreign import FOREIGN_HEAD_BYTES, foreign_name, proxy_header, too_large_text
+from pulsarscope.dissect.framing.foreign import FOREIGN_HEAD_BYTES, foreign_name, impossible_text, proxy_header, too_large_text
 from pulsarscope.dissect.framing.frame_limits import Limits, add_limit, initial_limits, least_limit
 from pulsarscope.dissect.framing.frame_search import FrameSearch
 from pulsarscope.dissect.framing.stream_buffer import StreamBuffer, next_sub
@@ -206,7 +206,7 @@ class StreamSplitter:
         """Read frames from `position` on, or a `single` one; return the position of the first unprocessed byte."""
         dissector, buffer, attachments = self.dissector, self._buffer, out.attachments
         decode, unpack = dissector.decode, dissector.framing.length.unpack_from
-        length_bytes, length_adds = dissector.framing.length.size, dissector.framing.adds
+        sizing, length_adds = dissector.framing.sizing, dissector.framing.adds
         smallest, largest = dissector.framing.smallest, least_limit(self.limits)
         layout_of, (head_start, head_end) = ({} if single else dissector.layouts).get, dissector.layout_head
         announcing, special = dissector.announcing, False
@@ -220,7 +220,7 @@ class StreamSplitter:
         floor = buffer.floor
         rows, append, append_moment = out.rows, out.rows.append, out.moments.append
         try:
-            while available - position >= length_bytes:
+            while available - position >= sizing:
                 size = unpack(data, position)[0] + length_adds
                 end = position + size
                 if size < smallest or (size > largest and size > self._search.limit_at(position)):
@@ -306,13 +306,13 @@ class StreamSplitter:
 
     def _lose_sync(self, position: int, size: int) -> None:
         """Lose sync: no frame of this size can begin at a position."""
-        self._search.note_seen(position + self.dissector.framing.length.size)
+        self._search.note_seen(position + self.dissector.framing.sizing)
         self.synced = False
         head, largest = bytes(self._buffer.data[position : position + 4]), self._search.limit_at(position)
         if size > largest:
             self._skip_notes += (("frame-too-large", too_large_text(head, size, largest)),)
         else:
-            self._skip_notes += (("frame-malformed", f"a frame of {size:,} bytes is impossible"),)
+            self._skip_notes += (("frame-malformed", impossible_text(head, size)),)
 
     # ---- out of sync
 
@@ -408,7 +408,7 @@ class StreamSplitter:
         command, fields, entry, checksum, metadata, payload_offset, _, notes = dissector.decode_partial(buffer.data, 0, size)
         _, packet, time, _ = buffer.pieces[-1] if self._sub_of is None else max(buffer.pieces, key=_packet_of)
         whole = None
-        if size >= dissector.framing.length.size:
+        if size >= dissector.framing.sizing:
             whole = self._search.size_at(0)
             self._search.expected = buffer.base + whole
         expected = f"at least {dissector.framing.smallest:,}" if whole is None else f"{whole:,}"

@@ -148,7 +148,7 @@ def framings_of(dissectors: Iterable[Dissector]) -> list[Framing]:
 
 def count_frames(segments: Iterable[Segment], framing: Framing) -> tuple[int, int]:
     """Return how many segments of one flow could be read, in order from the first one in which a frame begins, and their frames."""
-    unpack, length_bytes, adds = framing.length.unpack_from, framing.length.size, framing.adds
+    unpack, sizing, adds = framing.length.unpack_from, framing.sizing, framing.adds
     start = read = frames = 0
     head = b""
     following: int | None = None
@@ -160,7 +160,7 @@ def count_frames(segments: Iterable[Segment], framing: Framing) -> tuple[int, in
         following = sequence + len(payload) + missing
         data = head + payload if head else payload
         head, end = b"", len(data)
-        while start + length_bytes <= end:
+        while start + sizing <= end:
             size = unpack(data, start)[0] + adds
             if not framing.smallest <= size <= framing.largest:
                 return read, frames

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import pulsarscope as ps
 from pulsarscope import protocols, wire
@@ -102,6 +103,81 @@ def test_an_unfinished_length_ends_the_stream_as_a_truncated_frame(tmp_path: Pat
 
 def test_such_frames_keep_the_contract() -> None:
     fuzz(TapeDissector(), FRAMES[:3], rounds=40)
+
+
+def line_size(data: bytes, position: int) -> int | None:
+    """Size of a line that begins with + or -."""
+    if data[position : position + 1] not in (b"+", b"-"):
+        return 0
+    end = data.find(b"\r\n", position + 1)
+    return None if end < 0 else end + 2 - position
+
+
+class LineDissector(TapeDissector):
+    """A dissector of lines, the smallest of which has a character."""
+
+    name = "line"
+    ports = frozenset({7801})
+    framing = wire.Framing(smallest=4, largest=1 << 10, lookahead=4, length=wire.FrameSize(line_size), adds=0)
+
+    def recognise(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool) -> wire.Candidate | None:
+        """Be sure of OK, whose end is not needed for that, and take other lines for likely ones."""
+        del budget, checksums
+        if position + 4 > end:
+            return wire.Candidate(0, position + 4, "wait", 0)
+        if data[position : position + 3] == b"+OK":
+            return wire.Candidate(0, position + 4, "sure", 0)
+        size = line_size(data[:end], position)
+        if size is None:
+            return wire.Candidate(0, end + 1, "wait", 0)
+        return wire.Candidate(size, position + size, "likely", 0) if size else None
+
+    def decode(self, data: bytes, start: int, end: int) -> wire.Decoded:
+        """Read a line."""
+        del end
+        return ("LINE" if data[start : start + 1] in b"+-" else None), {}, None, None, None, None, wire.OK, None
+
+
+@pytest.mark.parametrize("sizes", [(19,), (2, 9, 7, 1), (1,) * 19, (3, 16), (18, 1)])
+def test_a_size_is_asked_for_when_the_smallest_frame_is_present(sizes: tuple[int, ...]) -> None:
+    splitter = wire.FrameSplitter(LineDissector(), synced=True)
+    data = iter(b"-ERR nnnR nno\xfb\x08\r\n\xfe\xe9")
+    frames = [frame for size in sizes for frame in splitter.feed(bytes(next(data) for _ in range(size)))] + splitter.finish()
+    assert [(frame.size, frame.status) for frame in frames] == [(17, "ok"), (2, "truncated")]
+
+
+def test_frames_of_which_the_smallest_has_several_bytes_keep_the_contract() -> None:
+    fuzz(LineDissector(), [b"+OK\r\n", b"-ERR no\r\n", b"+\xff\r\n"], rounds=40)
+
+
+@pytest.mark.parametrize("proven", [b"+OK a\r\n", b"-no\r\n+OK a\r\n"], ids=["first", "second"])
+def test_a_frame_of_unknown_size_proves_itself_and_the_one_before(proven: bytes) -> None:
+    splitter = wire.FrameSplitter(LineDissector(), synced=False)
+    frames = splitter.feed(b"\xff\xff" + proven)
+    assert [frame.status for frame in frames] == ["skipped", *["ok"] * proven.count(b"\n")]
+
+
+@pytest.mark.parametrize(
+    ("start", "text"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "no frame begins with these bytes: these are the first bytes of HTTP"),
+        (b"\x01\x02\x03\x04", "no frame begins with these bytes"),
+    ],
+)
+def test_bytes_that_are_no_frame_are_reported_as_such(start: bytes, text: str) -> None:
+    splitter = wire.FrameSplitter(LineDissector(), synced=True)
+    frames = splitter.feed(b"+OK\r\n" + start) + splitter.finish()
+    assert (frames[1].notes or [])[0] == ("frame-malformed", text)
+
+
+def test_a_size_that_changes_when_more_bytes_follow_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LineDissector, "framing", replace(LineDissector.framing, length=wire.FrameSize(hasty_size)))
+    with pytest.raises(AssertionError, match="the function of FrameSize gives 4 at 0, and 5 when more bytes follow"):
+        fuzz(LineDissector(), [b"+OK\r\n"], rounds=2)
+
+
+def hasty_size(data: bytes, position: int) -> int | None:
+    return line_size(data, position) or len(data) - position
 
 
 def failing_size(data: bytes, position: int) -> int | None:
