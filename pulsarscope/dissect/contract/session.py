@@ -63,16 +63,26 @@ class Session:
         return places[0]
 
     def ask(self, frame: FrameRow, key: Hashable, events: list[Event]) -> None:
-        """Let a frame wait for its answer under a key."""
-        events += [Exchange(given_up) for given_up in self.context.pairing.ask(key, request_of(frame, str(key)))]
+        """Let a frame wait for its answer under a key. The key None does not appear in rows: for protocols that answer in order."""
+        events += [Exchange(given_up) for given_up in self.context.pairing.ask(key, request_of(frame, _shown(key)))]
 
-    def answer(self, frame: FrameRow, key: Hashable, events: list[Event], error: str | None = None) -> Request | None:
-        """Pair a frame with the oldest waiting request of a key, if any; `error` is the name of the error in the frame."""
+    def answer(
+        self, frame: FrameRow, key: Hashable, events: list[Event], error: str | None = None, error_message: str | None = None
+    ) -> Request | None:
+        """Pair a frame with the oldest waiting request of a key, if any.
+
+        Args:
+            frame: the answer.
+            key: the key with which its request was registered.
+            events: receives the exchange.
+            error: name of the error in the frame; None if it reports none.
+            error_message: the error in the words of the peer.
+        """
         request = self.context.pairing.answer(key)
         if request is not None:
             answer(frame, request)
             frame.topic = request.topic
-        events.append(Exchange(request, response_of(frame), error, key=str(key)))
+        events.append(Exchange(request, response_of(frame), error, error_message, _shown(key)))
         return request
 
     def finish(self, events: list[Event]) -> None:
@@ -88,6 +98,10 @@ class Session:
 
     def describe(self, row: ConnectionRow) -> None:
         """Fill the protocol's columns of the connection row."""
+
+
+def _shown(key: Hashable) -> str | None:
+    return None if key is None else str(key)
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
