@@ -26,13 +26,17 @@ class FieldEntry(msgspec.Struct, frozen=True):
 
 
 def field_entries(catalogue: Catalogue, prefix: str = "") -> Iterator[FieldEntry]:
-    """Yield the fields whose names begin with a prefix, in the order of the kinds. Commands may be in lower case."""
+    """Yield the fields whose names begin with a prefix, in the order of the kinds; those that the prefix names exactly come first.
+
+    Commands may be in lower case.
+    """
     kinds: dict[tuple[str, str, str], list[str]] = {}
     known_by: dict[tuple[str, str, str], KnownField] = {}
     command, dot, rest = prefix.partition(".")
     starts = (prefix, f"{command.upper()}{dot}{rest}") if command.upper() in catalogue.commands or not dot else (prefix,)
+    exact = tuple(f"{start}." for start in starts)
     for kind in ROWS:
-        for name, known in catalogue.names(kind):
+        for name, known in sorted(catalogue.names(kind), key=lambda item: not f"{item[0]}.".startswith(exact)):
             if name.startswith(starts):
                 place = (name, _type(known), known.text)
                 kinds.setdefault(place, []).append(kind)

@@ -37,6 +37,13 @@ def test_a_prefix_chooses(prefix: str, names: set[str]) -> None:
     assert {entry.name for entry in field_entries(CATALOGUE, prefix)} == names
 
 
+def test_a_command_comes_before_those_that_begin_with_its_name() -> None:
+    names = [entry.name for entry in field_entries(CATALOGUE, "send")]
+    own = [name for name in names if name.partition(".")[0] == "SEND"]
+    assert names[: len(own)] == own
+    assert "SEND_ERROR.error" in names[len(own) :]
+
+
 def test_types_are_said() -> None:
     types = {entry.name: entry.type for entry in LISTED if "frame" in entry.records}
     assert types["size"] == "int64"
