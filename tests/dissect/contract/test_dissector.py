@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ from pulsarscope import protocols
 from pulsarscope.dissect.contract.dissector import Dissector
 from pulsarscope.dissect.contract.generic_codes import GENERIC_CODES
 from pulsarscope.dissect.contract.session import Session, SessionContext, SessionSettings
+from pulsarscope.dissect.plugins.registry import DISSECTOR_GROUP
 from pulsarscope.protocols import DISSECTORS
 from tests.dissect.third_protocol import SOURCE, put, write_capture
 from tests.dissect.third_protocol.pulsarscope_postcard import PostcardDissector
@@ -89,5 +94,24 @@ def test_the_tests_of_the_guide_pass(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for code in re.findall(r"```py\n(.*?)```", GUIDE.read_text(), re.DOTALL):
         exec(code, names)  # noqa: S102 - our own page
     monkeypatch.setattr(protocols, "DISSECTORS", (*DISSECTORS, names["StrictDissector"]))
-    findings = ps.open(str(write_capture(tmp_path / "refused.pcap"))).findings()
-    assert [row.text for row in findings if row.code == "postcard-refused"] == ["uncles refuses: trouble 4."]
+    capture = ps.open(str(write_capture(tmp_path / "refused.pcap")))
+    assert [row.text for row in capture.findings() if row.code == "postcard-refused"] == ["uncles refuses: trouble 4."]
+    boxes = [{"box": "aunts", "cards": 2, "refused": 0}, {"box": "uncles", "cards": 1, "refused": 1}]
+    assert capture.stats("boxes") == {"boxes": boxes}
+
+
+@pytest.mark.slow
+def test_pip_installs_the_package_of_the_guide_beside_its_tests(tmp_path: Path) -> None:
+    pytest.importorskip("setuptools")
+    (declared,) = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    folder, site = tmp_path / "package", tmp_path / "site"
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text(declared)
+    (folder / SOURCE.name).write_text(SOURCE.read_text())
+    (folder / "test_postcard.py").write_text("")
+    options = ["-q", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(site)]
+    command = [sys.executable, "-m", "pip", "install", *options, str(folder)]
+    subprocess.run(command, check=True, timeout=120, env=os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    assert [path.name for path in site.glob("*.py")] == [SOURCE.name]
+    (point,) = (point for one in metadata.distributions(path=[str(site)]) for point in one.entry_points)
+    assert (point.group, point.value) == (DISSECTOR_GROUP, "pulsarscope_postcard:PostcardDissector")

@@ -48,7 +48,7 @@ class PostcardDissector(wire.Dissector):
     def opens(self, data: bytes, position: int, end: int) -> str | None:
         """Return the sender of the first frame of a stream, which proves the protocol by itself."""
         found = self.recognise(data, position, end, 0, checksums=False)
-        return self.sender(COMMANDS[data[position + 6]]) if found is not None and found.proof == "likely" else None
+        return self.sender(COMMANDS[data[position + 6]]) if found and found.proof in ("sure", "likely") else None
 
     def sender(self, command: str) -> str | None:
         """Return the sender of a command, for captures that begin in the middle."""
