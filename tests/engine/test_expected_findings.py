@@ -13,7 +13,7 @@ from pulsarscope.dissect.contract.dissector_rules import Rules
 from pulsarscope.dissect.contract.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.engine.expected_findings import ExpectedFindings, Located
 from pulsarscope.engine.options import Options
-from pulsarscope.engine.parallel import run
+from pulsarscope.engine.parallel import driver, run
 from pulsarscope.model.findings import SESSION, TCP_CODES
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, finding_row
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
@@ -23,6 +23,7 @@ from tests.scenarios.capturefile import Packet, write_pcap
 from tests.scenarios.commands import PING, PONG, created, producer, receipt, send
 from tests.scenarios.connections import connected
 from tests.scenarios.dialogue import dissector_with
+from tests.scenarios.inside import Inside
 
 
 class Knowing(ConnectionRule):
@@ -109,7 +110,9 @@ def talk(seed: int) -> list[Packet]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-def test_what_is_known_does_not_depend_on_where_blocks_end(tmp_path: Path, seed: int) -> None:
+def test_what_is_known_does_not_depend_on_where_blocks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    if seed:  # starting real processes takes most of the time
+        monkeypatch.setattr(driver, "Process", Inside)
     path = write_pcap(tmp_path / "a.pcap", talk(seed))
     with reader("off"):
         expected = known([path])
