@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pulsarscope.dissect.contract.frame_size import FrameSize
 from pulsarscope.dissect.framing.frame_limits import limit_at
 
 if TYPE_CHECKING:
@@ -36,6 +37,13 @@ class FrameSearch:
         """Return the size of a frame that begins at a position, according to its length field."""
         length: int = self._dissector.framing.length.unpack_from(self._buffer.data, position)[0]
         return length + self._dissector.framing.adds
+
+    def known_size(self, position: int) -> int | None:
+        """Return the size of a frame that begins at a position; None if bytes are missing that give it."""
+        framing, data = self._dissector.framing, self._buffer.data
+        if len(data) - position < framing.sizing:
+            return None
+        return framing.length.read(data, position) if isinstance(framing.length, FrameSize) else self.size_at(position)
 
     def limit_at(self, position: int) -> int:
         """Return the largest size of a frame that begins at a position: the limit announced before the moment of its first byte."""

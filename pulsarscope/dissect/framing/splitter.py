@@ -407,11 +407,10 @@ class StreamSplitter:
         size = len(buffer.data)
         command, fields, entry, checksum, metadata, payload_offset, _, notes = dissector.decode_partial(buffer.data, 0, size)
         _, packet, time, _ = buffer.pieces[-1] if self._sub_of is None else max(buffer.pieces, key=_packet_of)
-        whole = None
-        if size >= dissector.framing.sizing:
-            whole = self._search.size_at(0)
+        whole = self._search.known_size(0)
+        if whole is not None:
             self._search.expected = buffer.base + whole
-        expected = f"at least {dissector.framing.smallest:,}" if whole is None else f"{whole:,}"
+        expected = f"at least {max(dissector.framing.smallest, size + 1):,}" if whole is None else f"{whole:,}"
         text = f"only {size:,} of {expected} bytes are present"
         if tail:
             self._tail += size

@@ -146,6 +146,13 @@ def test_a_size_is_asked_for_when_the_smallest_frame_is_present(sizes: tuple[int
     assert [(frame.size, frame.status) for frame in frames] == [(17, "ok"), (2, "truncated")]
 
 
+@pytest.mark.parametrize(("data", "least"), [(b"-E", 4), (b"-ERR no", 8), (b"-ERR nnnnn\r", 12)])
+def test_of_an_unfinished_frame_only_the_least_size_is_known(data: bytes, least: int) -> None:
+    splitter = wire.FrameSplitter(LineDissector(), synced=True)
+    (frame,) = splitter.feed(data) + splitter.finish()
+    assert frame.notes == [("frame-truncated", f"only {len(data)} of at least {least} bytes are present")]
+
+
 def test_frames_of_which_the_smallest_has_several_bytes_keep_the_contract() -> None:
     fuzz(LineDissector(), [b"+OK\r\n", b"-ERR no\r\n", b"+\xff\r\n"], rounds=40)
 
