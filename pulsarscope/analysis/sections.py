@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from pulsarscope.analysis.counted_once import CountedOnce
-from pulsarscope.analysis.statistics import Statistics
+from pulsarscope.analysis.statistics import SECTIONS, Statistics
 from pulsarscope.analysis.tally import ReportRecord, table_records
 from pulsarscope.dissect.contract.capabilities import IntervalFold, LegFold, ReportTable
+from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FindingRow
 
 
@@ -25,7 +26,12 @@ class Sections:
     def __init__(
         self, names: Sequence[str], tables: Mapping[str, ReportTable], *, interval: int | None = None, selection: Selection | None = None
     ) -> None:
-        """Take `tables` by name from dissectors; `interval` (nanoseconds) is that of time series, `selection` chooses what is counted."""
+        """Take `tables` by name from dissectors; `interval` (nanoseconds) is that of time series, `selection` chooses what is counted.
+
+        Raises UsageError for a table with the name of a common section.
+        """
+        if shared := sorted(tables.keys() & set(SECTIONS)):
+            raise UsageError(f"a dissector has a table {shared[0]}, which statistics have for all protocols")
         self._names = names
         self._selection = selection
         self._folds = {name: table.make() for name, table in tables.items() if name in names}

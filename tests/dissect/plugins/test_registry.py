@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from pulsarscope.analysis.sections import Sections
+from pulsarscope.dissect.contract.capabilities import BoundedFold, ReportTable
 from pulsarscope.dissect.plugins.isolation import PluginWarning
 from pulsarscope.dissect.plugins.registry import DISSECTOR_GROUP, share_stored_readers, with_plugins
 from pulsarscope.model.errors import UsageError
@@ -291,6 +293,12 @@ def test_a_clash_of_codes_ends_the_command_with_one_line(run: Run, cards: Path, 
     (line,) = run("decode", cards, path=(installed(tmp_path, "x = other:X", source),), code=2).stderr.splitlines()
     assert "stream-gap is defined" in line
     assert line.endswith(", x")
+
+
+def test_a_table_with_the_name_of_a_common_section_is_wrong_usage() -> None:
+    table = ReportTable("topics", "Topics", "", (), BoundedFold)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="a dissector has a table topics, which statistics have for all protocols"):
+        Sections(("total",), {"topics": table})
 
 
 def test_those_of_the_package_come_first_and_others_in_the_order_of_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
