@@ -195,7 +195,7 @@ class ConnectionRule:
 
     passive: ClassVar[frozenset[Handler] | None] = None
     """Handlers that do nothing unless the rule has seen another row: for these alone it is not made, nor for its `end`, which then does
-    nothing either. None: it is made for all rows, and for its `end`."""
+    nothing either. Empty: it is made for all its rows, but not for its `end` alone. None: it is made for both."""
 
     columns: ClassVar[ColumnsHandlers] = {}
     """Each does the same as the handlers for frames in columns (the dissector's own), all of which have a handler, and returns True; or it

@@ -221,7 +221,7 @@ def _evaluate_retries(_key: str, facts: Sequence[Fact], report: ReportFinding, t
             unanswered = None
 
 
-_NEED_BOTH = frozenset({"request-unanswered", "response-unrequested"})
+_NEED_BOTH_DIRECTIONS = frozenset({"request-unanswered", "response-unrequested"})
 """Findings about missing frames of the other side."""
 
 RULES = Rules(
@@ -229,5 +229,5 @@ RULES = Rules(
     (ExchangeRule, RetryRule, FetchRule, log_rules.LogRule),
     (KeyRule(RETRIES, RETRY_IDLE_NS, _evaluate_retries), *log_rules.KEYS),
     thresholds=(*THRESHOLDS, *log_rules.THRESHOLDS),
-    needs_both=_NEED_BOTH,
+    needs_both=_NEED_BOTH_DIRECTIONS,
 )

@@ -32,19 +32,10 @@ def test_generating_anew_gives_the_committed_modules(tmp_path: Path) -> None:
     generate = runpy.run_path(str(ROOT / "proto" / "generate.py"))["main"]
     assert generate(tmp_path, tmp_path) == 0
     fresh = FileDescriptorProto.FromString(serialized_descriptor(tmp_path / "pulsar_pb2.py"))
-    assert fresh == committed()
-    assert (tmp_path / "schema.py").read_text() == Path(schema.__file__).read_text()
-    assert (tmp_path / "generated.py").read_text() == Path(generated.__file__).read_text()
+    assert fresh == committed(), "run python proto/generate.py"
+    for path in (Path(schema.__file__), Path(generated.__file__)):
+        assert (tmp_path / path.name).read_text() == path.read_text(), "run python proto/generate.py"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["generated.py", "pulsar_pb2.py", "schema.py"]
-
-
-def test_all_messages_and_enums_of_the_protocol_are_there() -> None:
-    messages = list(committed().message_type)
-    enums = len(committed().enum_type)
-    for message in messages:  # the list grows during the loop: nested messages count, too
-        messages.extend(message.nested_type)
-        enums += len(message.enum_type)
-    assert (len(messages), enums) == (93, 19)
 
 
 def test_a_command_and_its_body_have_one_number_and_nearly_one_name() -> None:

@@ -127,7 +127,7 @@ THEMES = (
 _MORE_LIMITS = (subscription_limit, poison, retries, seeks, spans, uneven)
 """Modules with thresholds for the codes of other modules."""
 
-_NEED_BOTH = frozenset(
+_NEED_BOTH_DIRECTIONS = frozenset(
     {
         "ack-unanswered", "consumer-id-reused", "consumer-not-acking", "consumer-starved", "keepalive-lost", "permits-negative",
         "producer-id-reused", "replication-stalled", "request-id-reused", "request-unanswered", "response-unrequested",
@@ -199,7 +199,7 @@ RULES = Rules(
         *path_ends.KEYS,
     ),
     messages=False,
-    needs_both=_NEED_BOTH,
+    needs_both=_NEED_BOTH_DIRECTIONS,
     unread=(requests.REACH, transactions.CONNECTIONS),
     legs=legs.describe,
     other_keys=frozenset({publishing.STORAGE}),

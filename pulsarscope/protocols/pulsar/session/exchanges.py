@@ -1,39 +1,70 @@
-"""Answers by request (binary protocol specification; families of requests on one connection do not share ids)."""
+"""Requests and their answers (binary protocol specification; families of requests on one connection do not share ids)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-ANSWERED_BY: dict[str, str] = {
-    "PARTITIONED_METADATA": "PARTITIONED_METADATA_RESPONSE",
-    "LOOKUP": "LOOKUP_RESPONSE",
-    "GET_LAST_MESSAGE_ID": "GET_LAST_MESSAGE_ID_RESPONSE",
-    "GET_TOPICS_OF_NAMESPACE": "GET_TOPICS_OF_NAMESPACE_RESPONSE",
-    "GET_SCHEMA": "GET_SCHEMA_RESPONSE",
-    "GET_OR_CREATE_SCHEMA": "GET_OR_CREATE_SCHEMA_RESPONSE",
-    "CONSUMER_STATS": "CONSUMER_STATS_RESPONSE",
-    "NEW_TXN": "NEW_TXN_RESPONSE",
-    "ADD_PARTITION_TO_TXN": "ADD_PARTITION_TO_TXN_RESPONSE",
-    "ADD_SUBSCRIPTION_TO_TXN": "ADD_SUBSCRIPTION_TO_TXN_RESPONSE",
-    "END_TXN": "END_TXN_RESPONSE",
-    "END_TXN_ON_PARTITION": "END_TXN_ON_PARTITION_RESPONSE",
-    "END_TXN_ON_SUBSCRIPTION": "END_TXN_ON_SUBSCRIPTION_RESPONSE",
-    "TC_CLIENT_CONNECT_REQUEST": "TC_CLIENT_CONNECT_RESPONSE",
-    "SCALABLE_TOPIC_SUBSCRIBE": "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE",
-    "WATCH_TOPIC_LIST": "WATCH_TOPIC_LIST_SUCCESS",
-    "PRODUCER": "PRODUCER_SUCCESS",
-    "SUBSCRIBE": "SUCCESS",
-    "UNSUBSCRIBE": "SUCCESS",
-    "SEEK": "SUCCESS",
-    "CLOSE_PRODUCER": "SUCCESS",
-    "CLOSE_CONSUMER": "SUCCESS",
-    "WATCH_TOPIC_LIST_CLOSE": "SUCCESS",
-    "ACK": "ACK_RESPONSE",
+MEMORY, ENTRY = "memory", "entry"
+"""Efforts of a broker: it answers from memory, or writes an entry to the log of a transaction coordinator first."""
+
+PREPARES, POLLS, MOVES = "prepares", "polls", "moves"
+"""Requests that prepare a producer or consumer; whose answer changes with new messages; that move a cursor, each for its own reason."""
+
+
+class Request(NamedTuple):
+    """A request with a request_id, and what rules must know about it."""
+
+    response: str
+    """Its own response. ERROR can answer any request except ACK."""
+    effort: str = ""
+    """`MEMORY` or `ENTRY`; "" if the broker may open a topic, wait for a slow service or ask other brokers."""
+    repeated: str = ""
+    """`PREPARES`, `POLLS` or `MOVES` if repetitions may be a storm."""
+    of_lookup: bool = False
+    """True for a request of the lookup service: a proxy answers it with requests of its own, and the C++ client numbers it separately."""
+    is_purpose: bool = False
+    """True for a request for which a client connects; the others only prepare for those, or follow them."""
+
+
+REQUESTS: dict[str, Request] = {
+    "PARTITIONED_METADATA": Request("PARTITIONED_METADATA_RESPONSE", MEMORY, PREPARES, of_lookup=True),
+    "LOOKUP": Request("LOOKUP_RESPONSE", MEMORY, PREPARES, of_lookup=True),
+    "GET_LAST_MESSAGE_ID": Request("GET_LAST_MESSAGE_ID_RESPONSE", MEMORY, POLLS, is_purpose=True),
+    "GET_TOPICS_OF_NAMESPACE": Request("GET_TOPICS_OF_NAMESPACE_RESPONSE", repeated=PREPARES, of_lookup=True),
+    "GET_SCHEMA": Request("GET_SCHEMA_RESPONSE", repeated=PREPARES, of_lookup=True),
+    "GET_OR_CREATE_SCHEMA": Request("GET_OR_CREATE_SCHEMA_RESPONSE", repeated=PREPARES),
+    "CONSUMER_STATS": Request("CONSUMER_STATS_RESPONSE", MEMORY, POLLS),
+    "NEW_TXN": Request("NEW_TXN_RESPONSE", ENTRY),
+    "ADD_PARTITION_TO_TXN": Request("ADD_PARTITION_TO_TXN_RESPONSE", ENTRY),
+    "ADD_SUBSCRIPTION_TO_TXN": Request("ADD_SUBSCRIPTION_TO_TXN_RESPONSE", ENTRY),
+    "END_TXN": Request("END_TXN_RESPONSE", is_purpose=True),
+    "END_TXN_ON_PARTITION": Request("END_TXN_ON_PARTITION_RESPONSE"),
+    "END_TXN_ON_SUBSCRIPTION": Request("END_TXN_ON_SUBSCRIPTION_RESPONSE"),
+    "TC_CLIENT_CONNECT_REQUEST": Request("TC_CLIENT_CONNECT_RESPONSE"),
+    "SCALABLE_TOPIC_SUBSCRIBE": Request("SCALABLE_TOPIC_SUBSCRIBE_RESPONSE"),
+    "WATCH_TOPIC_LIST": Request("WATCH_TOPIC_LIST_SUCCESS"),
+    "PRODUCER": Request("PRODUCER_SUCCESS", is_purpose=True),
+    "SUBSCRIBE": Request("SUCCESS", is_purpose=True),
+    "UNSUBSCRIBE": Request("SUCCESS"),
+    "SEEK": Request("SUCCESS", repeated=MOVES),
+    "CLOSE_PRODUCER": Request("SUCCESS"),
+    "CLOSE_CONSUMER": Request("SUCCESS"),
+    "WATCH_TOPIC_LIST_CLOSE": Request("SUCCESS"),
+    "ACK": Request("ACK_RESPONSE", is_purpose=True),
 }
-"""Requests with a request_id, and their own response. ERROR can answer any of them except ACK."""
 
-OF_LOOKUP = frozenset({"LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA"})
-"""Requests of a client's lookup service. A proxy answers them with requests of its own, and the C++ client numbers them separately."""
+ANSWERED_BY = {name: request.response for name, request in REQUESTS.items()}
+"""Requests and their own responses."""
+
+OF_LOOKUP = frozenset(name for name, request in REQUESTS.items() if request.of_lookup)
+
+OPENS = {"PRODUCER": ("producer", "producer_id"), "SUBSCRIBE": ("consumer", "consumer_id")}
+CLOSES = {
+    "CLOSE_PRODUCER": ("producer", "producer_id"),
+    "CLOSE_CONSUMER": ("consumer", "consumer_id"),
+    "UNSUBSCRIBE": ("consumer", "consumer_id"),
+}
+"""Noun and id field of what a request opens or closes."""
 
 IN_ORDER: dict[str, str] = {"CONNECT": "CONNECTED", "AUTH_CHALLENGE": "AUTH_RESPONSE", "PING": "PONG"}
 """Requests without an id, which are paired in order; PING separately for each direction."""
@@ -63,3 +94,8 @@ def error_of(command: str, fields: dict[str, Any]) -> tuple[str | None, str | No
     if name is None and command in ("LOOKUP_RESPONSE", "PARTITIONED_METADATA_RESPONSE") and fields.get("response") == "Failed":
         name = "UnknownError"
     return name if isinstance(name, str) else None, said if isinstance(said, str) else None
+
+
+def requests_with(treatment: str) -> tuple[str, ...]:
+    """Return the requests with an effort, or with a meaning of their repetitions."""
+    return tuple(name for name, request in REQUESTS.items() if treatment in (request.effort, request.repeated))

@@ -42,7 +42,8 @@ def test_every_command_has_its_place(command: str) -> None:
         command in WITHOUT_AN_EXCHANGE
         or (command.startswith(("SCALABLE_TOPIC_", "WATCH_SCALABLE_", "WATCH_TC_")) and command not in {*ANSWERED_BY, *RESPONSES}),
     ]
-    assert places.count(True) == 1, command
+    kinds = "REQUESTS, answers of these, IN_ORDER, WITHOUT_AN_EXCHANGE"
+    assert places.count(True) == 1, f"{command} must be in exactly one of {kinds}"
 
 
 def test_every_response_named_so_answers_its_own_request() -> None:

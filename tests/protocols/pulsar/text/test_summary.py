@@ -21,7 +21,7 @@ def words(command: str | None, fields: dict[str, Any] | None, **values: Any) -> 
 
 
 def test_every_command_of_the_protocol_has_a_row() -> None:
-    assert FREQUENT.keys() | PHRASES.keys() == set(COMMAND_NAMES)
+    assert FREQUENT.keys() | PHRASES.keys() == set(COMMAND_NAMES), "add its phrases to PHRASES of text/command_phrases.py"
     assert not FREQUENT.keys() & PHRASES.keys()
 
 

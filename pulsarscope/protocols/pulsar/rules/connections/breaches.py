@@ -15,7 +15,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack_frames
-from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, OF_LOOKUP, REFUSABLE
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, CLOSES, OF_LOOKUP, OPENS, REFUSABLE
 from pulsarscope.protocols.pulsar.topics import bounded_name, named_topic
 
 CODES = table(
@@ -80,14 +80,6 @@ _NOT_BEFORE = {
     **dict.fromkeys(("WATCH_TOPIC_LIST", "WATCH_TOPIC_LIST_CLOSE"), 19),
 }
 """Earliest possible version of a command: that of the last command in `_SINCE` with a lower number in the enumeration."""
-
-_OPENS = {"PRODUCER": ("producer", "producer_id"), "SUBSCRIBE": ("consumer", "consumer_id")}
-_CLOSES = {
-    "CLOSE_PRODUCER": ("producer", "producer_id"),
-    "CLOSE_CONSUMER": ("consumer", "consumer_id"),
-    "UNSUBSCRIBE": ("consumer", "consumer_id"),
-}
-"""Noun and id field by command."""
 
 WAITING_MAX = 10_000
 """Most requests, and most producers and consumers, remembered for one connection."""
@@ -218,7 +210,7 @@ class BreachRule(ConnectionRule):
         fields, where = row.fields or {}, where_of(row)
         if self._refused and self._refused.pop(fields.get("request_id", -1), self) is None:
             return
-        noun, field = _OPENS[row.command or ""]
+        noun, field = OPENS[row.command or ""]
         taken_id = noun, fields.get(field, -1)
         topic = bounded_name(row.topic)
         self._asked = self._asked or {}
@@ -244,7 +236,7 @@ class BreachRule(ConnectionRule):
     def _close(self, row: FrameRow) -> None:
         if (row.command or "") in ANSWERED_BY:
             self._request(row)
-        noun, field = _CLOSES[row.command or ""]
+        noun, field = CLOSES[row.command or ""]
         left = noun, (row.fields or {}).get(field, -1)
         again = None if (taken := self._taken.get(left)) is None else taken.again
         if row.direction == SERVER and again is not None and again[1].name in self._asked:
@@ -352,8 +344,8 @@ class BreachRule(ConnectionRule):
         **dict.fromkeys((*_SINCE, *_NOT_BEFORE), _any),
         **dict.fromkeys(ANSWERED_BY.keys() - {"ACK"}, _request),
         **dict.fromkeys(set(ANSWERED_BY.values()) - {"ACK_RESPONSE"}, _response),
-        **dict.fromkeys(_OPENS, _open),
-        **dict.fromkeys(_CLOSES, _close),
+        **dict.fromkeys(OPENS, _open),
+        **dict.fromkeys(CLOSES, _close),
         "CONNECT": _connect,
         "CONNECTED": _version,
         "ERROR": _error,

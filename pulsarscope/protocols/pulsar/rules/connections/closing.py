@@ -20,6 +20,7 @@ from pulsarscope.protocols.pulsar.rules.connections.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.rules.connections.silence import Pings, report_silent
 from pulsarscope.protocols.pulsar.rules.connections.unknown import report_unknown
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
+from pulsarscope.protocols.pulsar.session.exchanges import CLOSES, OPENS, REQUESTS
 from pulsarscope.protocols.pulsar.text.formatting import host, listing, port
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
@@ -75,15 +76,8 @@ OPEN_MAX = 1_000
 ABANDONED_MAX = 1_000
 """Unanswered SENDs of one connection that may be sent again: the default size of a producer's queue (maxPendingMessages)."""
 
-_OPENS = {"PRODUCER": ("producer_id", "producer"), "SUBSCRIBE": ("consumer_id", "consumer")}
-"""Id field and noun, by command."""
-_CLOSES = {
-    "CLOSE_PRODUCER": ("producer_id", "producer"),
-    "CLOSE_CONSUMER": ("consumer_id", "consumer"),
-    "UNSUBSCRIBE": ("consumer_id", "consumer"),
-}
-_PURPOSES = frozenset({"PRODUCER", "SUBSCRIBE", "SEND", "ACK", "GET_LAST_MESSAGE_ID", "END_TXN"})
-"""Requests for which a client connects; all other requests only prepare for them."""
+_PURPOSES = frozenset({"SEND", *(name for name, request in REQUESTS.items() if request.is_purpose)})
+"""Requests for which a client connects."""
 _PASSING = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
 """Commands of the data path."""
 _OTHER = {CLIENT: SERVER, SERVER: CLIENT}
@@ -173,7 +167,7 @@ class ClosingRule(ConnectionRule):
     def _open_request(self, row: FrameRow) -> None:
         self._frame(row)
         fields = row.fields or {}
-        field, noun = _OPENS[row.command or ""]
+        noun, field = OPENS[row.command or ""]
         number, self._topic = fields.get(field, -1), self._topic or bounded_name(row.topic)
         if len(self._requests) < OPEN_MAX:
             name = bounded_name(fields.get("producer_name") or fields.get("consumer_name")) or number
@@ -205,7 +199,7 @@ class ClosingRule(ConnectionRule):
 
     def _close(self, row: FrameRow) -> None:
         self._frame(row)
-        field, noun = _CLOSES[row.command or ""]
+        noun, field = CLOSES[row.command or ""]
         self._open.pop((noun, (row.fields or {}).get(field, -1)), None)
 
     def _exchange(self, row: ExchangeRow) -> None:
@@ -433,15 +427,15 @@ class ClosingRule(ConnectionRule):
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {
-        **dict.fromkeys(_OPENS, _open_request),
-        **dict.fromkeys(_CLOSES, _close),
+        **dict.fromkeys(OPENS, _open_request),
+        **dict.fromkeys(CLOSES, _close),
         "PRODUCER_SUCCESS": _producer_success,
         "SEND": _send,
         "PING": _ping,
         "*": _frame,
     }
     exchanges: ClassVar[Handlers] = {
-        **dict.fromkeys(_OPENS, _open_exchange),
+        **dict.fromkeys(OPENS, _open_exchange),
         "SEND": _send_exchange,
         "PING": _ping_exchange,
         "*": _exchange,

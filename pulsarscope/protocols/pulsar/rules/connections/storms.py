@@ -12,6 +12,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.exchanges.schemas import has_none
+from pulsarscope.protocols.pulsar.session.exchanges import MOVES, OPENS, POLLS, PREPARES, requests_with
 from pulsarscope.protocols.pulsar.text.formatting import host
 
 CODES = table(
@@ -54,12 +55,7 @@ FORGET_NS = 600_000_000_000
 SUBJECTS_MAX = 1_000
 """Topics and similar subjects of one connection that are counted separately."""
 
-_OF_METADATA = ("LOOKUP", "PARTITIONED_METADATA", "GET_TOPICS_OF_NAMESPACE", "GET_SCHEMA", "GET_OR_CREATE_SCHEMA")
-"""Requests that prepare a producer or consumer."""
-_OF_CONSUMERS = ("GET_LAST_MESSAGE_ID", "CONSUMER_STATS")
-"""Requests whose answer changes with new messages."""
-_OF_CURSORS = ("SEEK",)
-"""Requests for which an application has a separate reason each time."""
+_PREPARING, _POLLING, _MOVING = map(requests_with, (PREPARES, POLLS, MOVES))
 
 
 class Repetitions:
@@ -137,7 +133,7 @@ class StormRule(ConnectionRule):
                 continue
             if (request, None) in self._subjects and may_lack(self._context, row.start, row.end):
                 continue  # its topics may be among the missing bytes
-            if request in _OF_CONSUMERS and storm.busy < 2 * (row.server_frames - self._answered):
+            if request in _POLLING and storm.busy < 2 * (row.server_frames - self._answered):
                 continue
             first, latest = storm.times[0], storm.times[-1]
             values = {
@@ -154,8 +150,8 @@ class StormRule(ConnectionRule):
             self._context.emit_fact(STORMS, client, first, "storm", values)
 
     exchanges: ClassVar[Handlers] = {
-        **dict.fromkeys((*_OF_METADATA, *_OF_CONSUMERS, *_OF_CURSORS), _exchange),
-        **dict.fromkeys(("PRODUCER", "SUBSCRIBE"), _purpose),
+        **dict.fromkeys((*_PREPARING, *_POLLING, *_MOVING), _exchange),
+        **dict.fromkeys(OPENS, _purpose),
     }
 
 
@@ -173,7 +169,7 @@ def _evaluate_storms(_client: str, facts: Sequence[Fact], report: ReportFinding,
             continue
         values = fact.values
         request, repeated = values["request"], values["repeated"]
-        if request in _OF_METADATA and repeated < thresholds["request-storm-requests"] + purposes:
+        if request in _PREPARING and repeated < thresholds["request-storm-requests"] + purposes:
             continue
         if values["own"] and repeated < thresholds["request-storm-requests"] + served:
             continue

@@ -13,13 +13,16 @@ from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.text import duration
+from pulsarscope.model.text import duration, either
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import gap_note, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.exchanges import departures, holders, lookups, schemas
 from pulsarscope.protocols.pulsar.rules.exchanges.refusals import with_advice
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import AUTHORIZATION_ERRORS, is_transaction_error
+from pulsarscope.protocols.pulsar.session.exchanges import ENTRY, MEMORY, requests_with
 from pulsarscope.protocols.pulsar.text.formatting import error_text, host
+
+FROM_MEMORY, STORED = requests_with(MEMORY), requests_with(ENTRY)
 
 CODES = table(
     SESSION.error(
@@ -71,15 +74,14 @@ THRESHOLDS = (
         "slow-exchange-lookup-seconds",
         2.5,
         SECONDS,
-        "Time without an answer to LOOKUP, PARTITIONED_METADATA, GET_LAST_MESSAGE_ID or CONSUMER_STATS, which a broker answers "
-        "from memory.",
+        f"Time without an answer to {either(FROM_MEMORY)}, which a broker answers from memory.",
         ("slow-exchange", "request-unanswered"),
     ),
     Threshold(
         "slow-exchange-stored-seconds",
         2.5,
         SECONDS,
-        "Time without an answer to ACK, NEW_TXN, ADD_PARTITION_TO_TXN or ADD_SUBSCRIPTION_TO_TXN, for which a broker writes an entry.",
+        f"Time without an answer to {either(('ACK', *STORED))}, for which a broker writes an entry.",
         ("slow-exchange",),
     ),
     Threshold(
@@ -103,12 +105,6 @@ THRESHOLDS = (
 SPECIAL_SEND_ERRORS = holders.ERRORS | departures.ERRORS
 SPECIAL_ERRORS = SPECIAL_SEND_ERRORS | lookups.ERRORS | schemas.ERRORS
 """Errors that other rules report in more detail, for SEND and for all other requests."""
-
-FROM_MEMORY = frozenset({"CONSUMER_STATS", "GET_LAST_MESSAGE_ID", "LOOKUP", "PARTITIONED_METADATA"})
-"""Requests for which a broker opens no topic, writes nothing and waits for no slow service."""
-
-STORED = frozenset({"ADD_PARTITION_TO_TXN", "ADD_SUBSCRIPTION_TO_TXN", "NEW_TXN"})
-"""Requests for which a broker writes an entry to the log of a transaction coordinator; for END_TXN it also waits for other brokers."""
 
 TOO_LARGE = "maximum message size"
 """Part of a broker's message that refuses a SEND above the size limit in the policies of its topic."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from pulsarscope.protocols.pulsar.rules.connections.storms import StormRule
 from pulsarscope.protocols.pulsar.rules.exchanges.requests import FROM_MEMORY, STORED
-from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, OF_LOOKUP
+from pulsarscope.protocols.pulsar.session.exchanges import ENTRY, MEMORY, OPENS, REQUESTS, Request
 from tests.scenarios.commands import (
     BY_BROKER,
     CONNECT,
@@ -254,52 +253,11 @@ def test_answers_to_nothing_are_reported_once_with_their_count(tmp_path: Path) -
     assert (row.severity, evidence["count"], len(evidence["frames"])) == ("note", 40, 1)
 
 
-class Kind(NamedTuple):
-    """The treatment of a request by rules."""
-
-    effort: str | None = None
-    """"memory" if the broker answers from memory, "stored" if it first writes an entry; None: it may open a topic, or ask others."""
-    of_lookup: bool = False
-    """True if it belongs to the client's lookup service; a proxy answers it."""
-    storm: bool = False
-    """True if repetitions may be a storm, rather than the purpose of the request."""
-
-
-KINDS = {
-    "ACK": Kind(),
-    "ADD_PARTITION_TO_TXN": Kind("stored"),
-    "ADD_SUBSCRIPTION_TO_TXN": Kind("stored"),
-    "CLOSE_CONSUMER": Kind(),
-    "CLOSE_PRODUCER": Kind(),
-    "CONSUMER_STATS": Kind("memory", storm=True),
-    "END_TXN": Kind(),
-    "END_TXN_ON_PARTITION": Kind(),
-    "END_TXN_ON_SUBSCRIPTION": Kind(),
-    "GET_LAST_MESSAGE_ID": Kind("memory", storm=True),
-    "GET_OR_CREATE_SCHEMA": Kind(storm=True),
-    "GET_SCHEMA": Kind(of_lookup=True, storm=True),
-    "GET_TOPICS_OF_NAMESPACE": Kind(of_lookup=True, storm=True),
-    "LOOKUP": Kind("memory", of_lookup=True, storm=True),
-    "NEW_TXN": Kind("stored"),
-    "PARTITIONED_METADATA": Kind("memory", of_lookup=True, storm=True),
-    "PRODUCER": Kind(storm=True),
-    "SCALABLE_TOPIC_SUBSCRIBE": Kind(),
-    "SEEK": Kind(storm=True),
-    "SUBSCRIBE": Kind(storm=True),
-    "TC_CLIENT_CONNECT_REQUEST": Kind(),
-    "UNSUBSCRIBE": Kind(),
-    "WATCH_TOPIC_LIST": Kind(),
-    "WATCH_TOPIC_LIST_CLOSE": Kind(),
-}
-
-
-def test_each_request_has_a_kind() -> None:  # a new request requires a decision
-    assert KINDS.keys() == ANSWERED_BY.keys()
-
-
-def test_rules_take_each_request_by_its_kind() -> None:
-    efforts = {request: "memory" if request in FROM_MEMORY else "stored" if request in STORED else None for request in KINDS}
-    assert {request: Kind(efforts[request], request in OF_LOOKUP, request in StormRule.exchanges) for request in KINDS} == KINDS
+@pytest.mark.parametrize(("name", "request_"), REQUESTS.items(), ids=REQUESTS)
+def test_rules_take_each_request_as_its_table_says(name: str, request_: Request) -> None:
+    assert (name in StormRule.exchanges) == (bool(request_.repeated) or name in OPENS)
+    assert (request_.effort == MEMORY) == (name in FROM_MEMORY)
+    assert (request_.effort == ENTRY) == (name in STORED)
 
 
 @pytest.mark.parametrize(("rest", "end", "lost"), [*product((100, 1000, 3000), ("open", "fin", "rst"), ("", "client", "server"))])
