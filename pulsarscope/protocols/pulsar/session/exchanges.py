@@ -11,7 +11,7 @@ PREPARES, POLLS, MOVES = "prepares", "polls", "moves"
 """Requests that prepare a producer or consumer; whose answer changes with new messages; that move a cursor, each for its own reason."""
 
 
-class Request(NamedTuple):
+class RequestType(NamedTuple):
     """A request with a request_id, and what rules must know about it."""
 
     response: str
@@ -26,31 +26,31 @@ class Request(NamedTuple):
     """True for a request for which a client connects; the others only prepare for those, or follow them."""
 
 
-REQUESTS: dict[str, Request] = {
-    "PARTITIONED_METADATA": Request("PARTITIONED_METADATA_RESPONSE", MEMORY, PREPARES, of_lookup=True),
-    "LOOKUP": Request("LOOKUP_RESPONSE", MEMORY, PREPARES, of_lookup=True),
-    "GET_LAST_MESSAGE_ID": Request("GET_LAST_MESSAGE_ID_RESPONSE", MEMORY, POLLS, is_purpose=True),
-    "GET_TOPICS_OF_NAMESPACE": Request("GET_TOPICS_OF_NAMESPACE_RESPONSE", repeated=PREPARES, of_lookup=True),
-    "GET_SCHEMA": Request("GET_SCHEMA_RESPONSE", repeated=PREPARES, of_lookup=True),
-    "GET_OR_CREATE_SCHEMA": Request("GET_OR_CREATE_SCHEMA_RESPONSE", repeated=PREPARES),
-    "CONSUMER_STATS": Request("CONSUMER_STATS_RESPONSE", MEMORY, POLLS),
-    "NEW_TXN": Request("NEW_TXN_RESPONSE", ENTRY),
-    "ADD_PARTITION_TO_TXN": Request("ADD_PARTITION_TO_TXN_RESPONSE", ENTRY),
-    "ADD_SUBSCRIPTION_TO_TXN": Request("ADD_SUBSCRIPTION_TO_TXN_RESPONSE", ENTRY),
-    "END_TXN": Request("END_TXN_RESPONSE", is_purpose=True),
-    "END_TXN_ON_PARTITION": Request("END_TXN_ON_PARTITION_RESPONSE"),
-    "END_TXN_ON_SUBSCRIPTION": Request("END_TXN_ON_SUBSCRIPTION_RESPONSE"),
-    "TC_CLIENT_CONNECT_REQUEST": Request("TC_CLIENT_CONNECT_RESPONSE"),
-    "SCALABLE_TOPIC_SUBSCRIBE": Request("SCALABLE_TOPIC_SUBSCRIBE_RESPONSE"),
-    "WATCH_TOPIC_LIST": Request("WATCH_TOPIC_LIST_SUCCESS"),
-    "PRODUCER": Request("PRODUCER_SUCCESS", is_purpose=True),
-    "SUBSCRIBE": Request("SUCCESS", is_purpose=True),
-    "UNSUBSCRIBE": Request("SUCCESS"),
-    "SEEK": Request("SUCCESS", repeated=MOVES),
-    "CLOSE_PRODUCER": Request("SUCCESS"),
-    "CLOSE_CONSUMER": Request("SUCCESS"),
-    "WATCH_TOPIC_LIST_CLOSE": Request("SUCCESS"),
-    "ACK": Request("ACK_RESPONSE", is_purpose=True),
+REQUESTS: dict[str, RequestType] = {
+    "PARTITIONED_METADATA": RequestType("PARTITIONED_METADATA_RESPONSE", MEMORY, PREPARES, of_lookup=True),
+    "LOOKUP": RequestType("LOOKUP_RESPONSE", MEMORY, PREPARES, of_lookup=True),
+    "GET_LAST_MESSAGE_ID": RequestType("GET_LAST_MESSAGE_ID_RESPONSE", MEMORY, POLLS, is_purpose=True),
+    "GET_TOPICS_OF_NAMESPACE": RequestType("GET_TOPICS_OF_NAMESPACE_RESPONSE", repeated=PREPARES, of_lookup=True),
+    "GET_SCHEMA": RequestType("GET_SCHEMA_RESPONSE", repeated=PREPARES, of_lookup=True),
+    "GET_OR_CREATE_SCHEMA": RequestType("GET_OR_CREATE_SCHEMA_RESPONSE", repeated=PREPARES),
+    "CONSUMER_STATS": RequestType("CONSUMER_STATS_RESPONSE", MEMORY, POLLS),
+    "NEW_TXN": RequestType("NEW_TXN_RESPONSE", ENTRY),
+    "ADD_PARTITION_TO_TXN": RequestType("ADD_PARTITION_TO_TXN_RESPONSE", ENTRY),
+    "ADD_SUBSCRIPTION_TO_TXN": RequestType("ADD_SUBSCRIPTION_TO_TXN_RESPONSE", ENTRY),
+    "END_TXN": RequestType("END_TXN_RESPONSE", is_purpose=True),
+    "END_TXN_ON_PARTITION": RequestType("END_TXN_ON_PARTITION_RESPONSE"),
+    "END_TXN_ON_SUBSCRIPTION": RequestType("END_TXN_ON_SUBSCRIPTION_RESPONSE"),
+    "TC_CLIENT_CONNECT_REQUEST": RequestType("TC_CLIENT_CONNECT_RESPONSE"),
+    "SCALABLE_TOPIC_SUBSCRIBE": RequestType("SCALABLE_TOPIC_SUBSCRIBE_RESPONSE"),
+    "WATCH_TOPIC_LIST": RequestType("WATCH_TOPIC_LIST_SUCCESS"),
+    "PRODUCER": RequestType("PRODUCER_SUCCESS", is_purpose=True),
+    "SUBSCRIBE": RequestType("SUCCESS", is_purpose=True),
+    "UNSUBSCRIBE": RequestType("SUCCESS"),
+    "SEEK": RequestType("SUCCESS", repeated=MOVES),
+    "CLOSE_PRODUCER": RequestType("SUCCESS"),
+    "CLOSE_CONSUMER": RequestType("SUCCESS"),
+    "WATCH_TOPIC_LIST_CLOSE": RequestType("SUCCESS"),
+    "ACK": RequestType("ACK_RESPONSE", is_purpose=True),
 }
 
 ANSWERED_BY = {name: request.response for name, request in REQUESTS.items()}

@@ -150,7 +150,7 @@ class BreachRule(ConnectionRule):
         """Closed ids. Commands that a client still sends for them may have crossed the close on the wire."""
         self._asked: dict[str, _Id] = NOTHING
         """Ids by the frame name of their PRODUCER or SUBSCRIBE."""
-        self._breaches: dict[str, Breach] = NOTHING
+        self._breaches: dict[tuple[str, str], Breach] = NOTHING
         """Breaches by code, and by command where it matters."""
         self._versions: tuple[int, ...] = ()
         """Protocol versions of client and broker."""
@@ -305,7 +305,7 @@ class BreachRule(ConnectionRule):
             del self._taken[taken_id]
 
     def _add(self, code: str, row: FrameRow, what: str, before: list[str], **evidence: Any) -> None:
-        key = f"{code} {evidence.get('command', '')}"
+        key = code, evidence.get("command", "")
         breach = self._breaches.get(key)
         where = where_of(row)
         if breach is None:
@@ -316,7 +316,7 @@ class BreachRule(ConnectionRule):
 
     def _retract(self, code: str, name: str) -> None:
         """Withdraw a breach by this frame."""
-        if (breach := self._breaches.get(key := f"{code} ")) is not None:
+        if (breach := self._breaches.get(key := (code, ""))) is not None:
             breach.count -= 1
             breach.frames = [frame for frame in breach.frames if frame != name]
             if not breach.count:
@@ -325,8 +325,7 @@ class BreachRule(ConnectionRule):
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report the breaches. Commands that came too early are reported only when the capture has the beginning."""
         broken = may_lack_frames(self._context)
-        for key, breach in self._breaches.items():
-            code = key.partition(" ")[0]
+        for (code, _), breach in self._breaches.items():
             if code == "command-before-connect":
                 if row.opened != "syn" or self._context.lost:
                     continue

@@ -9,7 +9,7 @@ import pytest
 
 from pulsarscope.protocols.pulsar.rules.connections.storms import StormRule
 from pulsarscope.protocols.pulsar.rules.exchanges.requests import FROM_MEMORY, STORED
-from pulsarscope.protocols.pulsar.session.exchanges import ENTRY, MEMORY, OPENS, REQUESTS, Request
+from pulsarscope.protocols.pulsar.session.exchanges import ENTRY, MEMORY, OPENS, REQUESTS, RequestType
 from tests.scenarios.commands import (
     BY_BROKER,
     CONNECT,
@@ -254,7 +254,7 @@ def test_answers_to_nothing_are_reported_once_with_their_count(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("name", "request_"), REQUESTS.items(), ids=REQUESTS)
-def test_rules_take_each_request_as_its_table_says(name: str, request_: Request) -> None:
+def test_rules_take_each_request_as_its_table_says(name: str, request_: RequestType) -> None:
     assert (name in StormRule.exchanges) == (bool(request_.repeated) or name in OPENS)
     assert (request_.effort == MEMORY) == (name in FROM_MEMORY)
     assert (request_.effort == ENTRY) == (name in STORED)
