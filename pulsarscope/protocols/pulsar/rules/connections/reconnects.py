@@ -100,7 +100,7 @@ def _silence_text(server: str, failures: Sequence[Fact]) -> str:
         return ""
     if port(server) == TLS_PORT:
         return f", each time without an answer: at port {TLS_PORT} brokers expect TLS, and the client did not use it"
-    return ", each time without an answer, like a broker that expects TLS at this port"
+    return ", each time without an answer, like a load balancer without a broker behind it, or a broker that expects TLS at this port"
 
 
 KEYS = (KeyRule(RECONNECTS, FORGET_NS, _evaluate_reconnects, early=True),)

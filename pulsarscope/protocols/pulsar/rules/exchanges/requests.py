@@ -206,7 +206,7 @@ class RequestRule(ConnectionRule):
         evidence = {"frames": [where.name, response_name(row)], "request": row.request, "topic": row.topic, "error": row.error}
         if code == "request-failed":
             evidence |= self._context.thresholds.evidence()
-        text = f"{_title(row)} was refused with {error_text(row.error, row.error_message)}."
+        text = f"{self._title(row)} was refused with {error_text(row.error, row.error_message)}."
         self._context.report(code, where, with_advice(text, row.request, row.error), evidence)
 
     def _exchange(self, row: ExchangeRow) -> None:
@@ -232,7 +232,7 @@ class RequestRule(ConnectionRule):
         if row.status == "unanswered":
             self._unanswered = self._unanswered or []
             if len(self._unanswered) < REQUESTS_MAX:
-                self._unanswered.append((where, row.request or "", _title(row)))
+                self._unanswered.append((where, row.request or "", self._title(row)))
         if row.latency_ns is not None and is_slow:
             if not (row.response in _TO_ANY or row.request == "AUTH_CHALLENGE"):
                 self._report_slow(row, row.latency_ns, limit)
@@ -248,10 +248,15 @@ class RequestRule(ConnectionRule):
         evidence |= self._context.thresholds.evidence(limit)
         begun, back_ns = self._connected_at, self._context.thresholds.ns("slow-exchange-back-seconds")
         if row.request in _FIRST and begun is not None and where.time - begun < back_ns:
-            values = {"server": self._context.server, "title": _title(row), "evidence": evidence}
+            values = {"server": self._context.server, "title": self._title(row), "evidence": evidence}
             self._context.emit_fact(REACH, host(self._context.client), where, LATE, values)
         else:
-            self._context.report("slow-exchange", where, late_text(_title(row), latency_ns), evidence)
+            self._context.report("slow-exchange", where, late_text(self._title(row), latency_ns), evidence)
+
+    def _title(self, row: ExchangeRow) -> str:
+        """Return the request, its client and its topic as the beginning of a sentence."""
+        who = f"{'to' if row.request == 'AUTH_CHALLENGE' else 'of'} {host(self._context.client)}"
+        return f"{row.request or 'A request'} {who}{f' for {row.topic}' if row.topic else ''}"
 
     def _for_others(self) -> int:
         """Return how many nanoseconds longer a PRODUCER or SUBSCRIBE may take because others wait with it."""
@@ -322,7 +327,3 @@ def _limit(request: str | None) -> str:
     if request in STORED:
         return "slow-exchange-stored-seconds"
     return "slow-exchange-connect-seconds" if request == "CONNECT" else "slow-exchange-seconds"
-
-
-def _title(row: ExchangeRow) -> str:
-    return f"{row.request or 'A request'}{f' for {row.topic}' if row.topic else ''}"

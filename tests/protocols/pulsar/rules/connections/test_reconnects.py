@@ -92,7 +92,7 @@ def test_connections_that_worked_meanwhile_are_counted_too(between: int, tmp_pat
 
 @pytest.mark.parametrize(
     ("server", "silent", "reason"),
-    [(6651, True, "at port 6651 brokers expect TLS"), (16651, True, "like a broker that expects TLS at this port"), (6650, False, "")],
+    [(6651, True, "at port 6651 brokers expect TLS"), (16651, True, "or a broker that expects TLS at this port"), (6650, False, "")],
 )
 def test_a_broker_that_closes_without_a_word_may_expect_tls(server: int, silent: bool, reason: str, tmp_path: Path) -> None:
     talks = []
