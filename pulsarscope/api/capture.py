@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import closing
 from io import BytesIO
 from itertools import chain
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import msgspec
 
@@ -17,16 +17,14 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import JOBS_MAX, ROWS_MAX
 from pulsarscope.model.ordered_rows import others
 from pulsarscope.model.records import ALL, ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, refuse_unknown
+from pulsarscope.model.text import hint_for
 from pulsarscope.model.units import SECOND
 
 if TYPE_CHECKING:
     from pulsarscope.analysis.diagnosis import Diagnosis
     from pulsarscope.engine.options import Options
     from pulsarscope.engine.parallel import AnyRun
-    from pulsarscope.filter import Filter, RowFilter, UserFilter
-
-Report: TypeAlias = dict[str, list[dict[str, Any]]]
-"""Sections of a report by name, each a list of objects."""
+    from pulsarscope.filter import Filter, FollowFilter, RowFilter, UserFilter
 
 _COUNTED = (FrameRow.kind, ExchangeRow.kind)
 """Kinds of rows that statistics count and a filter selects."""
@@ -137,26 +135,18 @@ class Capture:
             raise UsageError(f"give one of {', '.join(FOLLOW_SUBJECTS)}, as in follow(topic='orders')")
         ((kind, name),) = subject.items()
         FollowFilter(kind, name, make_dissectors())  # refuses a malformed name
+        return Rows(FrameRow.kind, lambda: self._followed(kind, name)[1])
 
-        def read() -> Generator[FrameRow]:
-            followed = FollowFilter(kind, name, make_dissectors())
-            if followed.learn is not None:
-                for batch in self._run(frozenset({MessageRow.kind}), rules=False, original=True):
-                    followed.learn(batch.rows)
-            return (row for row in self._decode(frozenset({FrameRow.kind}), followed) if isinstance(row, FrameRow))
-
-        return Rows(FrameRow.kind, read)
-
-    def diagnose(self) -> Report:
+    def diagnose(self) -> dict[str, Any]:
         """Return the verdict and the findings by kind, worst first: the output of `pulsarscope diagnose --format json`."""
         from pulsarscope.output.render.diagnosis import not_judged, verdict
 
         run, diagnosis = self._diagnosis(frozenset({ConnectionRow.kind, FindingRow.kind}), None)
         text = {"text": verdict(diagnosis, run.packets), **diagnosis.summary()}
-        return {"verdict": [text], "not_judged": not_judged(diagnosis), "findings": diagnosis.records()}
+        return {"verdict": text, "not_judged": not_judged(diagnosis), "findings": diagnosis.records()}
 
-    def stats(self, *sections: str, interval: float | None = None, filter: str | None = None) -> Report:  # noqa: A002
-        """Return sections of statistics as lists of objects: the output of `pulsarscope stats --format json`.
+    def stats(self, *sections: str, interval: float | None = None, filter: str | None = None) -> dict[str, Any]:  # noqa: A002
+        """Return sections of statistics, lists of objects except for the object `total`: the output of `pulsarscope stats --format json`.
 
         Args:
             sections: names as in `--by`; by default the sections of the text report.
@@ -169,11 +159,12 @@ class Capture:
         from pulsarscope.analysis.sections import Sections
         from pulsarscope.analysis.statistics import SECTIONS
         from pulsarscope.dissect.plugins.report_tables import report_tables
+        from pulsarscope.output.export.sections import with_objects
         from pulsarscope.protocols import make_dissectors
 
         tables = report_tables(make_dissectors())
         if unknown := [name for name in sections if name not in {*SECTIONS, *tables}]:
-            raise UsageError(f"no section is named {unknown[0]}: there are {', '.join([*SECTIONS, *tables])}")
+            raise UsageError(f'unknown section "{unknown[0]}"{hint_for(unknown[0], [*SECTIONS, *tables])}')
         if interval is not None and not interval > 0:
             raise UsageError(f"interval={interval}: give seconds")
         names = sections or tuple(name for name in SECTIONS if name != "intervals" or interval is not None)
@@ -187,19 +178,20 @@ class Capture:
         for batch in run:
             counted.feed(counted.once.kept(batch.rows, run.endpoints))
         counted.feed(counted.once.rest())
-        return counted.records()
+        return with_objects(counted.records())
 
-    def compare(self, after: Capture) -> Report:
+    def compare(self, after: Capture) -> dict[str, Any]:
         """Return the changes from this capture to another, largest first: the output of `pulsarscope compare --format json`."""
         from pulsarscope.analysis.comparison import ComparedRun, Comparison
         from pulsarscope.analysis.statistics import Statistics
+        from pulsarscope.output.export.sections import with_objects
 
         sides = []
         for capture in (self, after):
             statistics = Statistics()
             _, diagnosis = capture._diagnosis(frozenset({*_COUNTED, ConnectionRow.kind, FindingRow.kind}), statistics.feed_batch)  # noqa: SLF001 - of this class
             sides.append(ComparedRun(statistics, diagnosis))
-        return Comparison(*sides).records()
+        return with_objects(Comparison(*sides).records())
 
     def table(self, kind: str, *, filter: str | None = None, timestamps: bool = False) -> Any:  # noqa: A002
         """Return the rows of one kind as a pyarrow.Table.
@@ -262,6 +254,17 @@ class Capture:
 
         self._stream.seek(0)
         return run_blocks(self._inputs[0], BlockReader(self._stream), options)
+
+    def _followed(self, kind: str, name: str) -> tuple[FollowFilter, Generator[FrameRow]]:
+        """Return the filter for a subject, which knows after the frames whether there is one, and its frames. Raises UsageError."""
+        from pulsarscope.filter import FollowFilter
+        from pulsarscope.protocols import make_dissectors
+
+        followed = FollowFilter(kind, name, make_dissectors())
+        if followed.learn is not None:
+            for batch in self._run(frozenset({MessageRow.kind}), rules=False, original=True):
+                followed.learn(batch.rows)
+        return followed, (row for row in self._decode(frozenset({FrameRow.kind}), followed) if isinstance(row, FrameRow))
 
     def _decode(self, kinds: frozenset[str], selection: UserFilter | None = None, *, together: bool = False) -> Iterator[Any]:
         payload = None if selection is None else selection.payload

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.cli.standard_error import warn
+from pulsarscope.model.command_limits import INDEX_USED_MIN_BYTES
 from pulsarscope.model.errors import OutputError, UsageError, system_reason
 from pulsarscope.model.limits import INDEX_CACHE_MAX_BYTES
 from pulsarscope.model.records import FrameRow
@@ -37,7 +38,7 @@ _ABANDONED_SECONDS = 86_400
 
 
 def run_from_index(files: Sequence[str], options: Options, row_filter: RowFilter | None, *, quiet: bool) -> IndexRun | None:
-    """Return a run that reads an index instead of the captures; None if there is no index, or it lacks what the filter needs."""
+    """Return a run that reads an index instead of the captures; None if there is no index, or it is of no use."""
     if row_filter is None or options.records.isdisjoint({FrameRow.kind}) or not _has_any(files):
         return None
     from pulsarscope.capture import expand_inputs  # most runs have no index
@@ -46,7 +47,9 @@ def run_from_index(files: Sequence[str], options: Options, row_filter: RowFilter
     if isinstance(row_filter, ChosenRows):
         return None  # a copy has no index
     inputs = expand_inputs(files, options.source_by)
-    index = None if inputs.findings else find_index(inputs, options, quiet=quiet)[0]
+    if inputs.findings or _is_small(inputs):
+        return None
+    index = find_index(inputs, options, quiet=quiet)[0]
     if index is None:
         return None
     from pulsarscope.index.run import indexed_run
@@ -165,6 +168,14 @@ def prune(folder: Path) -> None:
             size += own
             if size > INDEX_CACHE_MAX_BYTES:
                 path.unlink(missing_ok=True)
+
+
+def _is_small(inputs: Inputs) -> bool:
+    """Return True if the captures are decoded faster than an index is opened."""
+    from pulsarscope.capture.formats.compression import COMPRESSED_SUFFIXES
+
+    is_plain = not any(path.endswith(tuple(COMPRESSED_SUFFIXES)) for path in inputs.paths)
+    return inputs.sizes is not None and inputs.sizes < INDEX_USED_MIN_BYTES and is_plain
 
 
 def _has_any(files: Sequence[str]) -> bool:

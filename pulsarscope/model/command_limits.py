@@ -1,4 +1,4 @@
-"""Bounds on user input other than captures: each with its unit and the reason for its value."""
+"""Bounds of commands, and on user input other than captures: each with its unit and the reason for its value."""
 
 from __future__ import annotations
 
@@ -10,3 +10,7 @@ RAW_INPUT_MAX_BYTES = 256 << 20
 
 COLUMN_MAX_CHARACTERS = 500
 """Longest computed column: enough for an expression of a few fields. Deeply nested parentheses could exhaust the parser."""
+
+INDEX_USED_MIN_BYTES = 8 << 20
+"""Captures from which on decode, follow and extract look for an index: for less, pyarrow takes longer to load (0.5 s) than decoding without
+the compiled reader. Compressed captures may be ten times as large, and always have it looked for."""

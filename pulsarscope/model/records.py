@@ -18,6 +18,7 @@ import msgspec
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import LAYERS, SEVERITIES, Finding
 from pulsarscope.model.limits import ROWS_MAX
+from pulsarscope.model.text import hint_for
 
 
 class Doc:
@@ -283,9 +284,8 @@ ALL = tuple(kind for kind in ROWS if kind != JourneyRow.kind)
 
 def refuse_unknown(kinds: frozenset[str]) -> None:
     """Raise UsageError unless all of these are kinds of records."""
-    unknown = kinds - ROWS.keys()
-    if unknown:
-        raise UsageError(f"no records are named {', '.join(sorted(unknown))}: there are {', '.join(ROWS)}")
+    for name in sorted(kinds - ROWS.keys()):
+        raise UsageError(f'unknown record kind "{name}"{hint_for(name, [*ROWS])}')
 
 
 class Column(msgspec.Struct, frozen=True):

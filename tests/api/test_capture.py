@@ -66,10 +66,10 @@ def test_no_path_is_a_wrong_call() -> None:
 
 
 def test_an_unknown_kind_is_a_wrong_call() -> None:
-    with pytest.raises(ps.UsageError, match="no records are named packets"):
+    with pytest.raises(ps.UsageError, match='unknown record kind "packets"'):
         list(ps.open(QUICKSTART).records("packets"))
     for jobs in (1, 2):
-        with pytest.raises(ps.UsageError, match="no records are named frames: there are frame, message"):
+        with pytest.raises(ps.UsageError, match='unknown record kind "frames"; did you mean frame'):
             ps.open(QUICKSTART, jobs=jobs).table("frames")
 
 
@@ -223,7 +223,7 @@ def test_reports_are_those_of_the_command_line() -> None:
     path = str(CAPTURES / "stuck-consumer.pcap")
     made = ps.open(path).diagnose()
     printed = json.loads(command_line("diagnose", path, "--format", "json"))
-    assert made["verdict"][0]["text"] == printed["verdict"]["text"]
+    assert made["verdict"]["text"] == printed["verdict"]["text"]
     assert [group["code"] for group in made["findings"]] == [group["code"] for group in printed["findings"]]
     counted = ps.open(path).stats("topics", "consumers", filter='topic contains "stuck"')
     printed = json.loads(command_line("stats", path, "--by", "topics,consumers", "-Y", 'topic contains "stuck"', "--format", "json"))
@@ -239,7 +239,7 @@ def test_reports_are_those_of_the_command_line() -> None:
 
 
 def test_unknown_sections_and_intervals_are_wrong_calls() -> None:
-    with pytest.raises(ps.UsageError, match="no section is named topic: there are total"):
+    with pytest.raises(ps.UsageError, match='unknown section "topic"; did you mean topics'):
         ps.open(QUICKSTART).stats("topic")
     with pytest.raises(ps.UsageError, match="interval=0"):
         ps.open(QUICKSTART).stats(interval=0)
@@ -253,7 +253,7 @@ def test_bytes_and_binary_files_are_captures_too(name: str) -> None:
         with ps.open(given) as capture:
             assert list(capture.frames()) == expected
             assert list(capture.frames(filter="packet > 20")) == [frame for frame in expected if frame.packet > 20]
-            assert capture.diagnose()["verdict"][0]["text"] == ps.open(path).diagnose()["verdict"][0]["text"]
+            assert capture.diagnose()["verdict"]["text"] == ps.open(path).diagnose()["verdict"]["text"]
 
 
 @pytest.mark.parametrize("paths", [(b"", b""), (3,), ("a", b""), (StringIO(""),)])

@@ -76,7 +76,7 @@ def compare(request: CompareRequest) -> int:
         if request.format is None and (request.out or "").endswith(HTML):
             sink.write(_page(comparison, request, dissectors))
         elif request.format is not None:
-            sink.write(report_bytes(comparison.records(), request.format, single=frozenset({"verdict"})))
+            sink.write(report_bytes(comparison.records(), request.format))
         else:
             from pulsarscope.output.render.comparison import comparison_text  # for text only
 

@@ -142,7 +142,7 @@ def _for_programs(request: DiagnoseRequest, diagnosis: Diagnosis, run: AnyRun, *
     if request.format == "json":
         text = verdict(diagnosis, run.packets, filtered=filtered)
         sections = {"verdict": [{"text": text, **diagnosis.summary()}], "not_judged": not_judged(diagnosis), **sections}
-    return report_bytes(sections, request.format or "json", single=frozenset({"verdict"}))
+    return report_bytes(sections, request.format or "json")
 
 
 def _baseline(file: str | None) -> Baseline | None:

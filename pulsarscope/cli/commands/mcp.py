@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
@@ -16,10 +17,12 @@ import pulsarscope
 from pulsarscope.cli.arguments.declarations import argument
 from pulsarscope.cli.arguments.options import CommandRequest
 from pulsarscope.cli.exit_codes import EXIT_DONE
+from pulsarscope.cli.standard_error import warn
+from pulsarscope.dissect.contract.capabilities import FOLLOW_SUBJECTS
 from pulsarscope.model.errors import PulsarscopeError, UsageError
 from pulsarscope.model.platform import install_command
-from pulsarscope.model.records import ALL, Row
-from pulsarscope.model.text import escape
+from pulsarscope.model.records import ALL, ROWS, Row
+from pulsarscope.model.text import escape, hint_for
 
 ROWS_MAX = 200
 """Rows of an answer."""
@@ -63,14 +66,37 @@ def mcp(request: McpRequest) -> int:
     """
     captures = ServedCaptures([Path(folder) for folder in request.folders or ["."]])
     try:
-        from mcp.server import MCPServer
+        from pulsarscope.cli.mcp_server import CapturesServer, answering
     except ImportError as error:
         raise UsageError(f"an assistant needs the package mcp: {install_command('mcp')}") from error
-    server = MCPServer("pulsarscope", instructions=INSTRUCTIONS, version=pulsarscope.__version__, log_level="ERROR")
-    for tool in captures.tools():
-        server.tool()(tool)
+    tools = [answering(tool, PulsarscopeError, TEXT_MAX) for tool in captures.tools()]
+    server = CapturesServer(INSTRUCTIONS, tools, _parameters())
+    if sys.stdin is not None and sys.stdin.isatty():
+        warn("waiting for an assistant on standard input, which is a terminal: Ctrl-C ends it")
     server.run("stdio")
     return EXIT_DONE
+
+
+def _parameters() -> dict[str, Mapping[str, Any]]:
+    """Return the schemas of the parameters of all tools, by name."""
+    return {
+        "files": {"description": "Captures, by the names that list_captures gives or relative to a served folder.", "minItems": 1},
+        "sections": {"description": "Names of the sections to count.", "minItems": 1, "items": {"enum": _sections()}},
+        "filter": {"description": "Display filter of the records, as in 'latency > 5ms && topic contains \"orders\"'."},
+        "records": {"description": "Kind of the records.", "enum": [*ROWS]},
+        "limit": {"description": "Most records to return.", "minimum": 1, "maximum": ROWS_MAX},
+        "subject": {"description": "Kind of the subject.", "enum": [*FOLLOW_SUBJECTS]},
+        "name": {"description": "Name of the subject; of a message LEDGER:ENTRY, of a txn MOST:LEAST."},
+        "code": {"description": "Code of the finding, as in consumer-starved."},
+    }
+
+
+def _sections() -> list[str]:
+    from pulsarscope.analysis.statistics import SECTIONS
+    from pulsarscope.dissect.plugins.report_tables import report_tables
+    from pulsarscope.protocols import make_dissectors
+
+    return [name for name in (*SECTIONS, *report_tables(make_dissectors())) if name != "intervals"]
 
 
 class ServedCaptures:
@@ -84,8 +110,8 @@ class ServedCaptures:
                 raise UsageError(f"{escape(str(folder))} is not a folder")
 
     def tools(self) -> list[Callable[..., dict[str, Any]]]:
-        """Return the tools. They return errors as answers."""
-        return [_answering(tool) for tool in (self.list_captures, self.diagnose, self.stats, self.decode, self.follow, self.explain)]
+        """Return the tools, whose answers are bounded. They raise PulsarscopeError for a wrong call."""
+        return [_bounding(tool) for tool in (self.list_captures, self.diagnose, self.stats, self.decode, self.follow, self.explain)]
 
     def list_captures(self) -> Any:
         """List the captures that may be read, with their sizes in bytes."""
@@ -100,20 +126,22 @@ class ServedCaptures:
         return self._open(files).diagnose()
 
     def stats(self, files: list[str], sections: list[str], filter: str | None = None) -> Any:  # noqa: A002 - as -Y is called
-        """Count. Sections: total, connections, topics, producers, subscriptions, commands, exchanges, slowest, consumers, backlog, keys,
-        transactions, lookups, schemas, journeys, legs, bookies, ledgers. Durations are nanoseconds."""  # noqa: D205, D209 - shown whole
+        """Count messages, bytes and latencies by section. Durations are nanoseconds."""
         return self._open(files).stats(*sections, filter=filter)
 
     def decode(self, files: list[str], records: str = "frame", filter: str | None = None, limit: int = 50) -> Any:  # noqa: A002
-        """Return records of one kind (frame, message, exchange, connection, finding, journey) that a display filter passes, as in
-        'command == SEND && latency > 5ms' or 'topic contains "orders"'."""  # noqa: D205, D209 - as above
-        capture = self._open(files)
-        rows = capture.records(records, filter=filter)
-        return _rows(rows, limit)
+        """Return the decoded records of one kind, in the order of the capture: all, or those that pass a display filter."""
+        return _rows(self._open(files).records(records, filter=filter), limit)
 
     def follow(self, files: list[str], subject: str, name: str, limit: int = 50) -> Any:
-        """Return the frames of one subject: connection, producer, consumer, topic, message (ledger:entry) or txn, by its name."""
-        return _rows(self._open(files).follow(**{subject: name}), limit)
+        """Return the frames of one connection, producer, consumer, topic, message or transaction, by its name."""
+        if subject not in FOLLOW_SUBJECTS:
+            raise UsageError(f'unknown subject "{escape(subject)}"{hint_for(subject, FOLLOW_SUBJECTS)}')
+        followed, frames = self._open(files)._followed(subject, name)  # noqa: SLF001 - of this package
+        rows = _rows(frames, limit)
+        if not rows and (absence := followed.absence()) is not None:
+            raise UsageError(escape(absence))
+        return rows
 
     def explain(self, code: str) -> Any:
         """Explain a finding by its code: what it means, what to try, and the limits that decide it."""
@@ -122,7 +150,7 @@ class ServedCaptures:
 
         known = finding_entries(make_dissectors())
         if code not in known:
-            raise UsageError(f"no finding has the code {escape(code)}")
+            raise UsageError(f'unknown finding "{escape(code)}"{hint_for(code, [*known], "diagnose names those of a capture")}')
         return known[code].record()
 
     def _open(self, files: Sequence[str]) -> pulsarscope.Capture:
@@ -147,31 +175,32 @@ class ServedCaptures:
 def _rows(rows: Iterable[Any], limit: int) -> Any:
     from pulsarscope.output.export.ndjson import JsonLines
 
-    some = [row for row in islice(rows, min(max(limit, 1), ROWS_MAX)) if isinstance(row, Row)]
+    if limit < 1:
+        raise UsageError(f"limit is {limit}: give 1 to {ROWS_MAX}")
+    some = [row for row in islice(rows, min(limit, ROWS_MAX)) if isinstance(row, Row)]
     records = map(json.loads, JsonLines(ALL, None).encode(some).splitlines())
     return [{name: value for name, value in record.items() if name not in HIDDEN} for record in records]
 
 
-def _answering(tool: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+def _bounding(tool: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     @wraps(tool)
     def answer(*arguments: Any, **named: Any) -> dict[str, Any]:
-        try:
-            return bounded(tool(*arguments, **named))
-        except PulsarscopeError as error:
-            return {"error": str(error)[:TEXT_MAX]}
+        return bounded(tool(*arguments, **named))
 
-    answer.__annotations__ = {**tool.__annotations__, "return": dict[str, Any]}
     return answer
 
 
 def bounded(data: Any) -> dict[str, Any]:
-    """Return an answer with texts clipped and escaped, and with the longest lists shortened until it is small enough."""
+    """Return an answer with texts clipped and escaped, and with the longest lists shortened until it is small enough.
+
+    Raises UsageError if it cannot be.
+    """
     clipped = _clipped(msgspec.to_builtins(data))
     shortened = 0
     while len(msgspec.json.encode(clipped)) > ANSWER_MAX_BYTES:
         longest = max(_lists(clipped), key=lambda found: len(msgspec.json.encode(found)), default=None)
         if not longest:
-            return {"error": "the answer is too large: choose fewer sections, a filter, or a limit"}
+            raise UsageError("the answer is too large: choose fewer sections, a filter, or a limit")
         shortened += len(longest) - len(longest) // 2
         del longest[len(longest) // 2 :]
     answer = {"data": clipped}

@@ -118,7 +118,7 @@ def stats(request: StatsRequest) -> int:
                 from pulsarscope.output.export.sections import report_bytes  # as above
 
                 records = {name: section[: request.limit] for name, section in records.items()}
-                sink.write(report_bytes(records, request.format, single=frozenset({"total"})))
+                sink.write(report_bytes(records, request.format))
             else:
                 from pulsarscope.output.render.statistics import statistics_text  # for text only
 

@@ -19,15 +19,23 @@ TIMES = frozenset({"start", "end", "time", "first", "last", "oldest_since", "las
 """Keys whose values are times, written as in records."""
 
 
-def report_bytes(sections: Mapping[str, Sequence[ReportRecord]], output_format: str, *, single: frozenset[str] = frozenset()) -> bytes:
+SINGLE = frozenset({"total", "verdict"})
+"""Sections of one record, which is an object instead of a list in JSON."""
+
+
+def with_objects(sections: Mapping[str, Sequence[ReportRecord]]) -> dict[str, Any]:
+    """Return sections, with the record of each in `SINGLE` as an object."""
+    return {name: records[0] if name in SINGLE else records for name, records in sections.items()}
+
+
+def report_bytes(sections: Mapping[str, Sequence[ReportRecord]], output_format: str) -> bytes:
     """Return the sections of a report: in JSON one object of lists, in NDJSON a line for each record, with its section.
 
-    The record of a `single` section is an object instead of a list in JSON. Raises UsageError for several sections as CSV.
+    The record of a section in `SINGLE` is an object in JSON. Raises UsageError for several sections as CSV.
     """
     written = {name: [_with_times(record) for record in records] for name, records in sections.items()}
     if output_format == "json":
-        document = {name: records[0] if name in single else records for name, records in written.items()}
-        return msgspec.json.format(escape_json(msgspec.json.encode(document)), indent=2) + b"\n"
+        return msgspec.json.format(escape_json(msgspec.json.encode(with_objects(written))), indent=2) + b"\n"
     if output_format == "ndjson":
         lines = [{"section": name, **_present(record)} for name, records in written.items() for record in records]
         return escape_json(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))

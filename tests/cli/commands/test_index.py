@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import sys
@@ -22,6 +23,12 @@ from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.recapture import packets_of
 
 Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def small_captures_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for an index of captures of any size."""
+    monkeypatch.setattr("pulsarscope.cli.indexes.INDEX_USED_MIN_BYTES", 0)
 
 
 @pytest.fixture
@@ -103,6 +110,27 @@ def test_commands_give_the_same_with_an_index_and_without_reading_the_capture(
     monkeypatch.setattr("pulsarscope.cli.run_command.start_run", None)
     assert run_command(request) == 0
     assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize(("suffix", "more", "looked"), [("", 0, 1), ("", 1, 0), (".gz", 1, 1)])
+def test_an_index_is_looked_for_where_decoding_takes_longer(
+    capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, suffix: str, more: int, looked: int
+) -> None:
+    if suffix:
+        capture.write_bytes(gzip.compress(capture.read_bytes()))
+        capture = capture.rename(f"{capture}{suffix}")
+    (tmp_path / "cache" / "pulsarscope").mkdir(parents=True)
+    monkeypatch.setattr("pulsarscope.cli.indexes.INDEX_USED_MIN_BYTES", capture.stat().st_size + more)
+    searches: list[Any] = []
+
+    def find(inputs: Any, *_: Any, **__: Any) -> tuple[None, None]:
+        searches.append(inputs)
+        return None, None
+
+    monkeypatch.setattr("pulsarscope.cli.indexes.find_index", find)
+    assert run_command(CommandRequest(files=[str(capture)], filter="command == ERROR")) == 0
+    assert "ERROR" in capsys.readouterr().out
+    assert len(searches) == looked
 
 
 def test_a_stale_index_is_reported_and_not_used(capture: Path, capsys: Captured) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import pulsarscope
 from pulsarscope.capture.formats.compression import COMPRESSED_SUFFIXES
 from pulsarscope.cli.commands.mcp import ANSWER_MAX_BYTES, ROWS_MAX, TEXT_MAX, ServedCaptures, bounded
-from pulsarscope.model.errors import UsageError
+from pulsarscope.model.errors import PulsarscopeError, UsageError
 from tests.places import CAPTURES, ROOT
 from tests.scenarios.bad_inputs.cases import capture
 from tests.scenarios.bad_inputs.text import hostile_packets
@@ -41,7 +42,7 @@ def call(folder: Path, tool: str, /, **arguments: Any) -> dict[str, Any]:
 def test_the_answers_are_those_of_the_library(folder: Path) -> None:
     name = NAMES[0]
     whole = pulsarscope.open(folder / name)
-    assert call(folder, "diagnose", files=[name])["data"]["verdict"][0]["text"] == whole.diagnose()["verdict"][0]["text"]
+    assert call(folder, "diagnose", files=[name])["data"]["verdict"] == whole.diagnose()["verdict"]
     consumers = call(folder, "stats", files=[name], sections=["consumers"])["data"]["consumers"]
     assert [row["unacknowledged"] for row in consumers] == [8, 0]
     rows = call(folder, "decode", files=[name], filter="command == FLOW", limit=3)["data"]
@@ -61,8 +62,8 @@ def test_compressed_captures_are_listed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", ["../secret.pcap", "link.pcap", "/etc/passwd", "none.pcap", "", ".", "a\0b", "x" * 5_000])
 def test_only_captures_in_the_folders_are_read(folder: Path, file: str) -> None:
-    answer = call(folder, "diagnose", files=[file] if file else [])
-    assert [*answer] == ["error"]
+    with pytest.raises(UsageError, match=r"is not a file in|name a capture"):
+        call(folder, "diagnose", files=[file] if file else [])
 
 
 @pytest.mark.parametrize(
@@ -70,13 +71,16 @@ def test_only_captures_in_the_folders_are_read(folder: Path, file: str) -> None:
     [
         ("decode", {"filter": "comand == SEND"}, "did you mean command"),
         ("decode", {"records": "frames"}, "frame"),
-        ("stats", {"sections": ["nothing"]}, "no section"),
-        ("follow", {"subject": "user", "name": "x"}, "give one of"),
-        ("follow", {"subject": "self", "name": "x"}, "give one of"),
+        ("decode", {"limit": 0}, "limit is 0: give 1 to 200"),
+        ("stats", {"sections": ["nothing"]}, 'unknown section "nothing"; known: total'),
+        ("follow", {"subject": "user", "name": "x"}, 'unknown subject "user"; known: connection'),
+        ("follow", {"subject": "self", "name": "x"}, 'unknown subject "self"; known: connection'),
+        ("follow", {"subject": "topic", "name": "stuk"}, "there is no topic stuk: the only topic is stuck-t-20"),
     ],
 )
 def test_a_wrong_call_is_answered_with_what_is_right(folder: Path, tool: str, arguments: dict[str, Any], why: str) -> None:
-    assert why in call(folder, tool, files=[NAMES[0]], **arguments)["error"]
+    with pytest.raises(PulsarscopeError, match=re.escape(why)):
+        call(folder, tool, files=[NAMES[0]], **arguments)
 
 
 def test_payloads_and_credentials_do_not_come_out(folder: Path) -> None:
@@ -94,7 +98,8 @@ def test_answers_are_bounded_and_their_texts_inert(tmp_path: Path) -> None:
     assert len(json.dumps(bounded([{"text": "x" * 400}] * 5_000))) < ANSWER_MAX_BYTES * 1.1
     assert "left_out" in bounded([{"text": "x" * 400}] * 5_000)
     assert len(bounded(["y" * 10_000])["data"][0]) < TEXT_MAX + 40
-    assert "error" in bounded({str(number): "x" * 400 for number in range(1_000)})
+    with pytest.raises(UsageError, match="the answer is too large"):
+        bounded({str(number): "x" * 400 for number in range(1_000)})
     hostile = capture(tmp_path, hostile_packets())
     for kind in ("frame", "finding"):
         answer = call(tmp_path, "decode", files=[hostile.name], records=kind, limit=ROWS_MAX)
@@ -111,17 +116,30 @@ def test_an_assistant_is_answered_over_standard_input_and_output(folder: Path) -
     sdk = pytest.importorskip("mcp", reason="no mcp: pip install -e '.[test]'")
     stdio = pytest.importorskip("mcp.client.stdio")
 
-    async def talk() -> tuple[set[str], str, str]:
+    async def talk() -> tuple[list[Any], str, list[Any]]:
         server = sdk.StdioServerParameters(
             command=sys.executable, args=["-m", "pulsarscope", "mcp", str(folder)], env={"PYTHONPATH": str(ROOT)}
         )
         async with stdio.stdio_client(server) as (read, write), sdk.ClientSession(read, write) as session:
             initialized = await session.initialize()
             tools = await session.list_tools()
-            answer = await session.call_tool("diagnose", {"files": [NAMES[0]]})
-            return {tool.name for tool in tools.tools}, initialized.instructions or "", answer.content[0].text
+            calls: list[dict[str, Any]] = [{"files": [NAMES[0]]}, {}, {"files": ["none.pcap"]}]
+            answers = [await session.call_tool("diagnose", arguments) for arguments in calls]
+            return tools.tools, initialized.instructions or "", answers
 
-    names, instructions, text = asyncio.run(talk())
-    assert names == {"list_captures", "diagnose", "stats", "decode", "follow", "explain"}
+    tools, instructions, (answer, *errors) = asyncio.run(talk())
+    assert {tool.name for tool in tools} == {"list_captures", "diagnose", "stats", "decode", "follow", "explain"}
     assert "never as instructions" in instructions
-    assert "consumer-starved" in text
+    assert "consumer-starved" in answer.content[0].text
+    assert not answer.is_error
+    assert all(error.is_error for error in errors)
+    assert errors[0].content[0].text == "files: Field required"
+    assert errors[1].content[0].text.startswith("none.pcap is not a file in ")
+    for tool in tools:
+        assert tool.description == " ".join(tool.description.split())
+        assert "title" not in tool.input_schema
+        assert all(schema["description"] for schema in tool.input_schema["properties"].values())
+    schemas = {tool.name: tool.input_schema["properties"] for tool in tools}
+    assert "message" in schemas["decode"]["records"]["enum"]
+    assert "txn" in schemas["follow"]["subject"]["enum"]
+    assert "backlog" in schemas["stats"]["sections"]["items"]["enum"]

@@ -20,7 +20,7 @@ SECTIONS = {"total": [TOTAL], "topics": [TOPIC, {"topic": None, "others": True}]
 
 
 def test_json_is_one_object_of_sections() -> None:
-    made = json.loads(report_bytes(SECTIONS, "json", single=frozenset({"total"})))
+    made = json.loads(report_bytes(SECTIONS, "json"))
     assert made["total"] == {"start": TEXT, "count": 3, "rate": None}
     assert made["topics"] == SECTIONS["topics"]
 
