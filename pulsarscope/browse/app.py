@@ -161,7 +161,7 @@ class BrowseApp(SearchingApp):
             how = "live" if browsed.live else "reading"
             parts.append(f"{how} {100 * browsed.bytes_read // browsed.size} %" if browsed.size else how)
         elif not browsed.frames:
-            parts.append("nothing of a known protocol: see 2 Findings")
+            parts.append("nothing of a known protocol" + (": see Findings (key 2)" if browsed.findings else ""))
         if self.list.paused:
             parts.append(f"paused, {len(browsed.frames) - self.list.shown_of_store:,} more")
         if self.payloads is not None:

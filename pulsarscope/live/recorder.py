@@ -176,7 +176,7 @@ def _output_errors(name: str, action: str = "write") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise output_error(name, error, action) from error
+        raise output_error(name, error, action, has_folder=Path(name).parent.is_dir()) from error
 
 
 class TriggeredRecorder:

@@ -60,9 +60,11 @@ def system_reason(error: OSError | ValueError) -> str:
     return f"{reason} for {current_user()}" if denied else reason
 
 
-def output_error(name: str, error: OSError, action: str = "write") -> OutputError:
+def output_error(name: str, error: OSError, action: str = "write", *, has_folder: bool) -> OutputError:
     """Describe why a result could not be written: the system's reason, or a folder that is missing or, like /proc, takes no files."""
-    reason = "its folder does not exist, or takes no files" if isinstance(error, FileNotFoundError) else system_reason(error)
+    reason = system_reason(error)
+    if isinstance(error, FileNotFoundError):
+        reason = "its folder takes no files" if has_folder else "its folder does not exist"
     return OutputError(f"cannot {action} {name}: {reason}")
 
 

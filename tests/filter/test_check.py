@@ -97,6 +97,8 @@ ERRORS = [
     ("size == 5 command", "and, or, or the end is expected here", "command"),
     ("(size == 5", "a closing parenthesis is missing", ""),
     ("size == 5)", "unexpected text after the end", ")"),
+    ('topic =~ "x"', "=~ is not an operator: write matches", "="),
+    ('topic ~ "x"', "~ is not an operator: write matches", "~"),
     ("size & 5", "& is not an operator: write && or and", "&"),
     ("size | 5", "| is not an operator: write || or or", "|"),
     ('topic == "abc', "the text has no closing quote", '"'),

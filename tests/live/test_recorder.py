@@ -142,7 +142,7 @@ def test_a_full_disk_leaves_the_packets_before(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_file_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="its folder does not exist"):
+    with pytest.raises(OutputError, match=r"its folder does not exist$"):
         Recorder(str(tmp_path / "none" / "a.pcapng"), HEAD, Rotation(), nothing)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from pulsarscope.cli.arguments.declarations import Declaration, argument, option
+from pulsarscope.cli.arguments.given_names import refuse_terminal, warn_of_suffix
 from pulsarscope.model.limits import JOBS_MAX
 
 RowFormat = Literal["json", "ndjson", "csv", "parquet"]
@@ -247,7 +248,9 @@ def fields_of(options: type[msgspec.Struct]) -> Iterator[tuple[msgspec.structs.F
 
 
 def answer_of(function: Callable[[AnyRequest], int], request: AnyRequest) -> int:
-    """Carry out a request with the function of its command, and return the exit code."""
+    """Carry out a request with the function of its command, and return the exit code. Raises PulsarscopeError."""
     if request.quiet:
         warnings.simplefilter("ignore")
+    refuse_terminal(request)
+    warn_of_suffix(request)
     return function(request)

@@ -27,7 +27,7 @@ DEFAULT = "default"
 class ConfigRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `config`."""
 
-    command: Annotated[str | None, argument(metavar="COMMAND", help="All options of this command.", show_default=False)] = None
+    command: Annotated[str | None, argument(metavar="COMMAND", help="Command whose options are shown.", show_default=False)] = None
     show: Annotated[bool, option("--show", help="Show the options that are set, with the place that sets each.")] = False
     no_color: NoColorOption = False
     profile: ProfileOption = None

@@ -21,7 +21,7 @@ SeverityName = Literal["error", "warning", "note"]
 class FindingsRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `findings`."""
 
-    code: Annotated[str | None, argument(metavar="CODE", help="Everything about this finding.", show_default=False)] = None
+    code: Annotated[str | None, argument(metavar="CODE", help="Finding to explain; without it, all are listed.", show_default=False)] = None
     layer: Annotated[LayerName | None, option("--layer", help="Only findings of this layer.")] = None
     severity: Annotated[SeverityName | None, option("--severity", help="Only findings of this severity.")] = None
     format: ReportFormatOption = None

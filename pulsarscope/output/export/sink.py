@@ -44,7 +44,7 @@ def write_errors(name: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise output_error(name, error) from error
+        raise output_error(name, error, has_folder=Path(name).parent.is_dir()) from error
 
 
 def _closed(name: str) -> OutputError:

@@ -342,7 +342,7 @@ def _notes(overview: Overview, data: Mapping[str, Any]) -> list[str]:
     notes = []
     if frames > marks:
         width = duration(activity.marks.width)
-        notes.append(f"Timeline: {frames:,} frames as {marks:,} marks, each of one command on one connection within {width}.")
+        notes.append(f"Timeline: {marks:,} marks show {frames:,} frames: equal commands of a connection within {width} share one.")
     if activity.frames_left_out:
         lanes = f"the first {ACTIVITY_CONNECTIONS_MAX:,} connections"
         notes.append(f"Timeline: {lanes} only; {plural(activity.frames_left_out, 'frame')} of others have no lane.")

@@ -163,7 +163,7 @@ def _findings(report: TextReport, records: list[ReportRecord]) -> None:
         label = f"{record['severity']:<7} {escape(record['code'])}"
         report.lines.append(f"  {counts} {label if same else report.severity(record['severity'], label)}")
     if len(records) > len(shown):
-        report.paragraph(f"and {plural(len(records) - len(shown), 'code')} more", 2, report.palette.dim)
+        report.paragraph(f"and {plural(len(records) - len(shown), 'more code')}", 2, report.palette.dim)
 
 
 def _names(report: TextReport, records: list[ReportRecord]) -> None:

@@ -153,7 +153,7 @@ def diagnosis_text(diagnosis: Diagnosis, options: ReportOptions, packets: int, *
     hidden = len(symptoms) - options.limit
     if hidden > 0:
         report.lines.append("")
-        report.paragraph(f"and findings of {plural(hidden, 'more kind')} (--limit shows them)", color=look.dim)
+        report.paragraph(f"and {plural(hidden, 'more kind')} (--limit shows them)", color=look.dim)
     return report.text()
 
 
@@ -209,7 +209,8 @@ def _places(report: TextReport, names: list[str]) -> str:
     shown = ", ".join(report.reference(name) for name in names[:SHOWN_PLACES])
     least = "at least " if len(names) >= PLACES_MAX else ""
     more = f" and {least}{len(names) - SHOWN_PLACES} more" if len(names) > SHOWN_PLACES else ""
-    return f"at {'' if '.' in names[0] else 'packet '}{shown}{more}: "
+    noun = "" if "." in names[0] else "packet " if len(names) == 1 else "packets "
+    return f"at {noun}{shown}{more}: "
 
 
 def _when(symptom: Symptom, start: int | None) -> str:

@@ -147,7 +147,7 @@ def _total(report: TextReport, records: list[ReportRecord]) -> None:
         percentiles += f"  max {report.duration(total['max_ns'])}"
     report.lines.append("  " + dot.join(exchanges))
     if percentiles:
-        report.lines.append(f"  latency of sending: {percentiles}")
+        report.paragraph(f"latency of sending: {percentiles}", 2)
     tcp = [
         f"{total[name]:,} {label}"
         for name, label in (
@@ -215,7 +215,7 @@ def _slowest(report: TextReport, records: list[ReportRecord]) -> None:
             line += item
         report.lines.append(line)
     if len(families) > len(shown):
-        report.lines.append(f"{report.palette.dim}  and {len(families) - len(shown):,} more families{report.palette.reset}")
+        report.lines.append(f"{report.palette.dim}  and {plural(len(families) - len(shown), 'more kind')}{report.palette.reset}")
 
 
 def _intervals(report: TextReport, records: list[ReportRecord]) -> None:

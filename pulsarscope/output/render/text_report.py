@@ -138,7 +138,7 @@ class TextReport:
             for cells in zip(*(column.cells for column in part), strict=True):
                 self.lines.append(self._row(part, widths, list(cells)))
         if more > 0:
-            self.paragraph(f"and {plural(more, noun)} more ({self.options.shows_more})", 2, look.dim)
+            self.paragraph(f"and {plural(more, f'more {noun}')} ({self.options.shows_more})", 2, look.dim)
 
     def _parts(self, shown: list[TextColumn]) -> Iterator[tuple[list[TextColumn], list[int]]]:
         """Yield the groups of columns that stand side by side, with their widths."""

@@ -353,8 +353,9 @@ class View:
                 self._append_finding(row, lines, None)
         totals = ", ".join(findings) or "no findings"
         if (self.connections or self.options.selection is not None) and not self.run.evaluates_rules:
-            totals += "" if self.run.damaged else " in the frames"  # else the counts include findings about the files
-            totals += " (see diagnose)" if self.options.readable else ""
+            rest = "; run diagnose for the rest" if self.options.readable else ""
+            # The counts include findings about the files if these are damaged.
+            totals += (" (see diagnose)" if self.options.readable else "") if self.run.damaged else f" in single frames{rest}"
         elif self.options.readable and self.run.severities.get(NOTE, 0) and FindingRow.kind not in self.options.kinds:
             totals += " (see diagnose)"
         return [*lines, "", *self._in_lines([*parts, totals])]

@@ -61,7 +61,7 @@ def test_an_index_of_what_is_readable_says_what_is_not_and_is_of_the_captures_al
         assert index(IndexRequest(files=files, quiet=True)) == 4
         assert capsys.readouterr().err.startswith(f"pulsarscope: {absent} cannot be read: ")
     assert run_command(CommandRequest(files=[str(capture)], filter="command == CONNECT")) == 0
-    assert "no findings in the frames" in capsys.readouterr().out
+    assert "no findings in single frames" in capsys.readouterr().out
     assert index(IndexRequest(files=[str(capture), str(capture)])) == 0
     assert "up to date" in capsys.readouterr().err
 

@@ -94,7 +94,7 @@ def test_the_formats_hold_the_same_rows() -> None:
 def test_text_shows_the_first_rows_and_how_many_more_there_are() -> None:
     text = run(QUICKSTART, "SELECT command, packet FROM frame", "--limit", "3").splitlines()
     assert text[0].split() == ["command", "packet"]
-    assert text[-1].strip() == "and 91 rows more (--limit shows more)"
+    assert text[-1].strip() == "and 91 more rows (--limit shows more)"
     assert len(text) == 5
     assert run(QUICKSTART, "SELECT * FROM finding").strip().endswith("no rows")
     assert run(QUICKSTART, "SELECT * FROM finding", "-f", "json") == "[]\n"

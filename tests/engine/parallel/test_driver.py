@@ -183,7 +183,9 @@ def test_key_logs_reach_every_process(tmp_path: Path, brought: bool) -> None:
     of_nobody = b"CLIENT_RANDOM " + b"00" * 32 + b" " + b"00" * 48
     blocks = Pcapng()
     (tmp_path / "c.pcapng").write_bytes(blocks.section() + blocks.interface() + (blocks.secrets(of_nobody) if brought else b""))
-    key_logs = read_key_logs([str(CAPTURES / "go-tls12.keylog"), str(CAPTURES / "go-tls13.keylog"), str(CAPTURES / "README.md")])
+    odd = tmp_path / "odd.keylog"
+    odd.write_bytes((CAPTURES / "go-tls13.keylog").read_bytes() + b"no line of a key log\n")
+    key_logs = read_key_logs([str(CAPTURES / "go-tls12.keylog"), str(odd)])
     options = Options(ALL_RECORDS, key_logs=key_logs)
     want = output_of(jobs.run([str(tmp_path)], options, 1))
     assert output_of(jobs.run([str(tmp_path)], options, 2)) == want

@@ -75,7 +75,7 @@ def test_a_time_series_separates_intervals() -> None:
 def test_lists_are_as_long_as_the_limit_and_say_so() -> None:
     some = [rows.send(packet, topic=f"t{packet}") for packet in range(1, 8)]
     text = shown(some, "topics", limit=3)
-    assert "and 4 topics more" in text
+    assert "and 4 more topics" in text
 
 
 def test_an_empty_run_says_so() -> None:

@@ -86,7 +86,7 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(names: list[str], width: 
 def test_lists_say_what_they_leave_out() -> None:
     made = report(width=80)
     made.table([TextColumn("topic", ["a"], name=True)], 2, "topic")
-    assert made.lines[-1] == "  and 2 topics more (--limit shows more)"
+    assert made.lines[-1] == "  and 2 more topics (--limit shows more)"
 
 
 def test_a_bar_is_never_nothing_when_there_is_something() -> None:
@@ -125,7 +125,7 @@ def test_a_mark_before_the_names_stands_below_with_them() -> None:
         "  →  SEND        100       100",
         "     command  bytes",
         "  →  SEND       100",
-        "  and 7 commands more (--limit",
+        "  and 7 more commands (--limit",
         "  shows more)",
     ]
 
@@ -151,7 +151,7 @@ def test_columns_without_room_stand_below_with_the_names_again() -> None:
         "  orders  1.25 ms  1.25 ms",
         "  topic       max",
         "  orders  1.25 ms",
-        "  and 2 topics more (--limit",
+        "  and 2 more topics (--limit",
         "  shows more)",
     ]
     cut = report(width=28, folds=False)

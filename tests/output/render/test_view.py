@@ -110,7 +110,7 @@ def test_the_closing_words_place_findings_in_the_frames_unless_some_are_about_fi
     run.evaluates_rules = False
     item = view(run=run)
     item.introduce("0:1", [])
-    assert item.closing(["1 frame"])[-1] == "1 frame · 1 connection · 1 error in the frames (see diagnose)"
+    assert item.closing(["1 frame"])[-1] == "1 frame · 1 connection · 1 error in single frames; run diagnose for the rest"
     run.damaged = True
     assert item.closing(["1 frame"])[-1] == "1 frame · 1 connection · 1 error (see diagnose)"
 
