@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ROWS, EntryMessages, MessageRow
 from pulsarscope.output.export.arrow import RecordBatches, arrow_schema, require_pyarrow, table
+from pulsarscope.output.export.columns import json_texts
 from pulsarscope.output.registry import column_names
 from pulsarscope.protocols.pulsar.entry.batch import BatchReader
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans
@@ -142,6 +143,20 @@ def test_tables_of_the_compiled_reader_are_those_of_the_reference(make: Callable
             made = RecordBatches(full.kind).batch(chosen)
         made.validate(full=True)
         assert made.equals(expected)
+
+
+@pytest.mark.parametrize(("cells", "error"), [([["a"], ["b"]], ValueError), ([["a"]], IndexError), ([[1]], TypeError)])
+def test_rows_that_cannot_be_gathered_leave_no_part_of_them(cells: list[list[Any]], error: type[Exception]) -> None:
+    native = pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    gathered = native.ArrowTable("frame", [("topic", "string")], json_texts, EntryMessages)
+    ordered = native.OrderedRows(exchanges=False)
+    ordered.extend("", [rows.send(), rows.receipt(), rows.message()], 0)
+    assert gathered.append(ordered, [["a", None]])[0] == 2
+    with pytest.raises(error):
+        gathered.append(ordered, cells)
+    assert gathered.take() == (0, [(0, [], None)])
+    assert gathered.append(ordered, [[None, "b"]])[0] == 2
+    assert gathered.take()[0] == 2
 
 
 def test_a_table_takes_any_number_of_rows() -> None:

@@ -4,12 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.output.export import parquet
 from pulsarscope.output.export.sink import open_sink
 from tests.scenarios import rows
+from tests.scenarios.both_readers import reader
 
 pq = pytest.importorskip("pyarrow.parquet")
 
@@ -43,20 +45,44 @@ def test_several_kinds_in_one_file_are_refused(tmp_path: Path) -> None:
     sink.abandon()
 
 
-def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("choice", ["off", "require"])
+def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, choice: str) -> None:
+    if choice == "require":
+        pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 100)
     sink = open_sink(str(tmp_path / "x.parquet"))
-    made = parquet.ParquetOutput(sink, rows.options(columns=("packet", "checksum")))
-    for _ in range(5):
-        made.write([rows.send(number) for number in range(70)])
-    made.close()
+    with reader(choice):
+        made = parquet.ParquetOutput(sink, rows.options(columns=("packet", "checksum")))
+        for block in range(5):
+            made.write([rows.send(70 * block + number) for number in range(70)])
+        made.close()
     sink.finish()
     file = pq.ParquetFile(tmp_path / "x.parquet")
     groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
-    assert sum(groups) == 350
+    assert file.read().column("packet").to_pylist() == [rows.send(number).packet for number in range(350)]
     assert max(groups) <= 100
     assert file.schema_arrow.names == ["packet", "checksum_status", "checksum_stored", "checksum_computed"]
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+@pytest.mark.parametrize("choice", ["off", "require"])
+def test_differences_of_numbers_are_stored_whatever_they_are(tmp_path: Path, choice: str) -> None:
+    if choice == "require":
+        pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    numbers = [0, 1, (1 << 63) - 1, -(1 << 63), None, (1 << 63) - 1, None, -1, *range(300)]
+    sink = open_sink(str(tmp_path / "x.parquet"))
+    with reader(choice):
+        made = parquet.ParquetOutput(sink, rows.options("message"))
+        for block in (numbers[:5], numbers[5:]):
+            made.write([msgspec.structs.replace(rows.message(), index=number, partition=number) for number in block])
+        made.close()
+    sink.finish()
+    file = pq.ParquetFile(tmp_path / "x.parquet")
+    encodings = {column["path_in_schema"]: column["encodings"] for column in file.metadata.row_group(0).to_dict()["columns"]}
+    assert "DELTA_BINARY_PACKED" in encodings["index"]
+    assert "DELTA_BINARY_PACKED" not in encodings["partition"]
+    table = file.read()
+    assert table.column("index").to_pylist() == table.column("partition").to_pylist() == numbers
 
 
 def test_a_full_disk_is_an_output_error() -> None:
