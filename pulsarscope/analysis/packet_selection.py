@@ -63,15 +63,20 @@ class _SelectedFrames:
 
     def add(self, start: int, end: int, file: int, name: int, command: int) -> bool:
         """Add a frame and return True, or False if it is already present. Inside TLS, several frames share the bytes of a record."""
-        if not self._starts:
+        if self._starts:
+            if name and start > self._starts[-1]:  # as nearly all do
+                self._starts.append(start)
+                self._ends.append(end)
+                self._files.append(file)
+                self._names.append(name)
+                self._commands.append(command)
+                return True
+        else:
             if name and (packed := self._packing()) is not None and packed.add(start, end, file, name, command):
                 return True
             if self._packed is not None:
                 self._fill(self._packed.columns())
                 self._packed = None
-        if name and (not self._starts or start > self._starts[-1]):  # as nearly all do
-            self._insert(len(self._starts), start, end, file, name, command)
-            return True
         at = bisect_right(self._starts, start)
         if at and not name and not self._names[at - 1] and self._ends[at - 1] >= end:
             return False
@@ -122,16 +127,13 @@ class _SelectedFrames:
         self._names.insert(at, name)
         self._commands.insert(at, command)
 
-    def ranges(self, commands: Sequence[str], findings: Mapping[tuple[int, int], list[str]]) -> ByteRanges:
-        """Return the bytes of all frames; no more can be added afterwards.
-
-        `commands` are escaped names by number; these, and findings on frames, are written to the frames' packets.
-        """
+    def ranges(self, at_packets: tuple[Any, ...]) -> ByteRanges:
+        """Return the bytes of all frames, with `ByteRanges.at_packets`; no more can be added afterwards."""
         if self._starts and (native := load_native()[0]) is not None:
             self._packed = native.PackedFrames(_SUB_BITS)
             self._packed.extend(*(getattr(self, name).tobytes() for name in _COLUMNS))
             self._starts = self._ends = self._files = self._names = self._commands = ()
-        return ByteRanges(self._starts, self._ends, self._packed, (commands, (_SUB_BITS, findings)))
+        return ByteRanges(self._starts, self._ends, self._packed, at_packets)
 
     def within(self, start: int, end: int) -> Sequence[_FrameInPacket]:
         """Return the frames with bytes from `start` to `end`."""
@@ -192,6 +194,8 @@ class PacketSelection:
         """Escaped names of commands."""
         self._findings: dict[tuple[int, int], list[str]] = {}
         self._findings_count = 0
+        self._at_packets = self._command_names, (_SUB_BITS, self._findings)
+        """What is written to the packets of all frames; see `ByteRanges.at_packets`."""
         self._answering: dict[str, str] = {}  # by connection: sender of the SYN|ACK whose acknowledgment is expected
 
     def select(self, row: Row, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces | None = None) -> None:
@@ -213,6 +217,27 @@ class PacketSelection:
             self._add_name(row.file, row.packet, row.sub)
             if isinstance(row, ExchangeRow):
                 self._add_name(row.response_file, row.response_packet, row.response_sub)
+
+    def select_frames(self, rows: Iterable[FrameRow], endpoints: Mapping[str, tuple[str, str]], places: FramePlaces) -> None:
+        """Select the packets of frame rows like `select`: of very many in less than half the time."""
+        streams: dict[tuple[str, str | None], tuple[_SelectedFrames, bool]] = {}
+        numbers: dict[str | None, int] = {}
+        for row in rows:
+            connection, direction, command = row.connection, row.direction, row.command
+            if command is None:
+                self.select(row, endpoints, places)
+                continue
+            if (found := streams.get((connection, direction))) is None:
+                if self._opening is not None:
+                    self._connections.add(connection)
+                of_stream = self._stream(connection, endpoints, places, client=direction == CLIENT)
+                found = streams[connection, direction] = of_stream, places.in_tls(connection)
+            if (number := numbers.get(command)) is None:
+                number = numbers[command] = self._command_number(command)
+            frames, in_tls = found
+            start = row.offset
+            start, end = places.place(row) if in_tls else (start, start + row.size)
+            self._add_place(frames, start, end, row.file, (row.packet or 0) << _SUB_BITS | (row.sub or 0), number)
 
     def select_columns(self, ordered: Any, endpoints: Mapping[str, tuple[str, str]], places: FramePlaces) -> bool:
         """Select the packets of the frames in columns of ordered rows (`model.ordered_rows`); return False if some are inside TLS."""
@@ -330,7 +355,7 @@ class PacketSelection:
         """
         streams = self._streams.get(connection)
         sent = None if streams is None else streams.of(client=source == streams.client)
-        ranges = None if sent is None else sent.ranges(self._command_names, self._findings)
+        ranges = None if sent is None else sent.ranges(self._at_packets)
         if connection in self._complete_connections:
             return (ranges or NO_RANGES)._replace(complete=True)
         if connection in self._connections:  # a packet without bytes may be selected because of the one before it
@@ -349,12 +374,14 @@ class PacketSelection:
         lines: list[str] = []
         selected = bool(self._names) and self._is_named(file, packet << _SUB_BITS)
         if connection is not None:
-            selected = selected or connection in self._complete_connections or self._opens_or_closes(connection, source, flags)
+            selected = selected or connection in self._complete_connections
+            if not selected and connection in self._connections:
+                selected = self._opens_or_closes(connection, source, flags)
             if start < end and (streams := self._streams.get(connection)) is not None:
-                sent = streams.of(client=source == streams.client)
-                frames = () if sent is None else sent.within(start, end)
-                selected = selected or bool(frames)
-                lines = self._lines(frames, end)
+                sent = streams.from_client if source == streams.client else streams.from_server
+                if sent is not None and (frames := sent.within(start, end)):
+                    selected = True
+                    lines = self._lines(frames, end)
         if not selected:
             return None
         return lines + self._findings.get((file, packet << _SUB_BITS), [])
@@ -371,9 +398,7 @@ class PacketSelection:
         return lines
 
     def _opens_or_closes(self, connection: str, source: str, flags: int) -> bool:
-        """Return True for a packet of the handshake, a FIN or a RST of a selected connection."""
-        if connection not in self._connections:
-            return False
+        """Return True for a packet of the handshake, a FIN or a RST of a connection."""
         if flags & SYN and flags & ACK:
             self._answering[connection] = source
         elif flags & ACK and self._answering.get(connection, source) != source:

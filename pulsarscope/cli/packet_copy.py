@@ -147,6 +147,9 @@ def _select(
             if ordered is not None:  # frames in columns have passed the filter
                 in_columns = redaction is None and selection.select_columns(ordered, first.endpoints, first)
                 selected = [*(ordered.others() if in_columns else ordered.all()), *selected]
+            if redaction is None and FrameRow.kind in kinds:
+                selection.select_frames((row for row in selected if type(row) is FrameRow), first.endpoints, first)
+                selected = [row for row in selected if type(row) is not FrameRow]
             for row in selected:
                 if isinstance(row, Row) and row.kind in kinds and _may_select(row, row_filter, first, redaction):
                     selection.select(row, first.endpoints, first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from operator import itemgetter
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from pulsarscope.model.byte_ranges import ByteRanges, Ranges
-from pulsarscope.model.flow import endpoints_of, reverse_key
+from pulsarscope.model.flow import endpoints_of, reverse_key, source_endpoint
 from pulsarscope.model.limits import SEQUENCE_JUMP_MAX_BYTES
 from pulsarscope.model.platform import load_native
-from pulsarscope.tcp.placement import PacketPlace, bytes_of
+from pulsarscope.tcp.placement import PacketPlace
 from pulsarscope.tcp.sequence import SEQUENCE_MASK
 from pulsarscope.tcp.stream_starts import StreamStarts
 
@@ -22,24 +22,33 @@ if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
 
 
-class _Stream(Struct, gc=False):
-    """A stream from the first packet of its connection on."""
+_HALF = SEQUENCE_MASK // 2 + 1
+"""Half of all sequence numbers."""
 
+
+class _Stream(Struct, gc=False):
+    """A stream from the first packet of its connection on; there may be very many."""
+
+    file: int
     packet: int
-    connection: str
-    source: str
-    """Endpoint of its sender."""
     first: int
     """Sequence number at which it begins."""
-    ranges: ByteRanges | None
-    """Its ranges, as of its beginning; None if it has none."""
     length: int = 0
     """Offset near which the next bytes lie: sequence numbers alone repeat every 4 GiB."""
 
     @property
+    def connection(self) -> str:
+        """Return the name of its connection."""
+        return f"{self.file}:{self.packet}"
+
+    @property
     def sequence(self) -> int:
-        """Return the sequence number there."""
+        """Return the sequence number at the offset `length`."""
         return self.first + self.length & SEQUENCE_MASK
+
+
+_InRanges = tuple[_Stream, ByteRanges | None]
+"""A stream, and its ranges, if it has any."""
 
 
 class SelectedPlaces:
@@ -60,38 +69,36 @@ class SelectedPlaces:
         places: dict[int, PacketPlace] = {}
         begun = self._begun(block)
         for key in {*begun, *self._streams.keys() & block.flows.keys()}:
-            for stream, segments in _parts(self._streams.get(key), begun.get(key, ()), block.flows.get(key, ())):
-                if (ranges := self._looked_for(stream, key, block)) is not None:
-                    into = None if ranges.apart else copies
-                    for packet, flags, start, end in _carriers(segments, stream, ranges, named, block.file, into):
-                        places[packet] = PacketPlace(stream.connection, stream.source, flags, start, end)
+            stream = self._streams.get(key)
+            earlier = None if stream is None else (stream, self._ranges(stream.connection, source_endpoint(key)))
+            for (stream, ranges), segments in _parts(earlier, begun.get(key, ()), block.flows.get(key, ())):
+                if ranges is None:
+                    continue
+                looked_for = _looked_for(ranges, key, block)
+                into = None if looked_for.apart else copies
+                if carriers := _carriers(segments, stream, looked_for, named, block.file, into):
+                    connection, source = stream.connection, source_endpoint(key)
+                    for packet, flags, start, end in carriers:
+                        places[packet] = PacketPlace(connection, source, flags, start, end)
             if key in begun:
-                self._streams[key] = begun[key][-1]
-            if self._streams[key].ranges is None:
-                del self._streams[key]
+                stream, ranges = begun[key][-1]
+                if ranges is None:
+                    self._streams.pop(key, None)
+                else:
+                    self._streams[key] = stream
         return places
 
-    def _begun(self, block: Block) -> dict[bytes, list[_Stream]]:
+    def _begun(self, block: Block) -> dict[bytes, list[_InRanges]]:
         """Return the streams that begin in a block, in order, by flow; without those that have no ranges and follow none that has."""
-        begun: dict[bytes, list[_Stream]] = {}
+        begun: dict[bytes, list[_InRanges]] = {}
         firsts = self._starts.within(block.file, block.first_packet, block.last_packet)
         for packet, key in sorted(_flows_of(block.flows, firsts)) if firsts else ():
             connection = f"{block.file}:{packet}"
             for flow, source, first in zip((key, reverse_key(key)), endpoints_of(key), firsts[packet], strict=True):
                 ranges = self._ranges(connection, source)
                 if ranges is not None or flow in begun or flow in self._streams:
-                    begun.setdefault(flow, []).append(_Stream(packet, connection, source, first, ranges))
+                    begun.setdefault(flow, []).append((_Stream(block.file, packet, first), ranges))
         return begun
-
-    def _looked_for(self, stream: _Stream, key: bytes, block: Block) -> ByteRanges | None:
-        """Return the ranges of a stream, and whether all its packets in a block are examined; None if it has no ranges."""
-        if stream.ranges is None or stream.ranges.apart is False:
-            return stream.ranges
-        ranges = self._ranges(stream.connection, stream.source)
-        if ranges is None or ranges.apart is not None:
-            return ranges
-        looks = key in block.control or reverse_key(key) in block.control
-        return ranges._replace(complete=ranges.complete or looks, apart=looks)
 
 
 def _flows_of(flows: Mapping[bytes, Sequence[Segment]], packets: Mapping[int, Any]) -> list[tuple[int, bytes]]:
@@ -103,18 +110,27 @@ def _flows_of(flows: Mapping[bytes, Sequence[Segment]], packets: Mapping[int, An
 
 
 def _parts(
-    stream: _Stream | None, following: Iterable[_Stream], segments: Sequence[Segment]
-) -> Iterator[tuple[_Stream, Sequence[Segment]]]:
+    stream: _InRanges | None, following: Iterable[_InRanges], segments: Sequence[Segment]
+) -> Iterator[tuple[_InRanges, Sequence[Segment]]]:
     """Yield the segments of a flow by stream: those of one before the first packet of the following one."""
     for each in following:
-        if segments and segments[0][0] < each.packet:
-            at = bisect_left(segments, each.packet, key=itemgetter(0))
+        packet = each[0].packet
+        if segments and segments[0][0] < packet:
+            at = bisect_left(segments, packet, key=itemgetter(0))
             if stream is not None:
                 yield stream, segments[:at]
             segments = segments[at:]
         stream = each
     if stream is not None and segments:
         yield stream, segments
+
+
+def _looked_for(ranges: ByteRanges, key: bytes, block: Block) -> ByteRanges:
+    """Return ranges, and whether all packets of the stream in a block are examined."""
+    if ranges.apart is not None:
+        return ranges
+    looks = key in block.control or reverse_key(key) in block.control
+    return ranges._replace(complete=ranges.complete or looks, apart=looks)
 
 
 def _carriers(
@@ -127,12 +143,27 @@ def _carriers(
         position = stream.sequence, stream.length, SEQUENCE_JUMP_MAX_BYTES
         carriers, stream.length = compiled.copies(position, ranges.compiled, (ranges.complete, named), *ranges.at_packets, file, copies)
         return carriers
+    first, length, starts, ends = stream.first, stream.length, ranges.starts, ranges.ends
     all_segments = ranges.complete or bool(named)
-    carriers = []
-    for segment in segments:
-        if all_segments or segment[6]:
-            start, end = bytes_of(segment, stream.sequence, stream.length)
-            stream.length = max(stream.length, end)
-            if ranges.complete or segment[0] in named or ranges.meet(start, end):
-                carriers.append((segment[0], segment[4], start, end))
+    carriers, at, count, before = [], 0, len(starts), -1
+    for packet, _, seq, _, flags, _, payload, _, _, _ in segments:
+        start = end = 0
+        if payload:  # as in `bytes_of`, without its calls
+            distance = (seq + (flags >> 1 & 1) - first - length + _HALF & SEQUENCE_MASK) - _HALF
+            if -SEQUENCE_JUMP_MAX_BYTES <= distance <= SEQUENCE_JUMP_MAX_BYTES:
+                start = length + distance
+                end = start + len(payload)
+                length = max(length, end)
+        elif not all_segments:
+            continue
+        if before < 0 or start < before:
+            at = bisect_right(ends, start)
+        else:
+            while at < count and ends[at] <= start:
+                at += 1
+        before = start
+        meets = start < end and at < count and starts[at] < end if ranges.compiled is None else ranges.meet(start, end)
+        if meets or ranges.complete or packet in named:
+            carriers.append((packet, flags, start, end))
+    stream.length = length
     return carriers

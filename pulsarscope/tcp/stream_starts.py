@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pulsarscope.model.flow import FILE_SHIFT
@@ -47,9 +46,9 @@ class StreamStarts:
         Call it after all connections have been taken.
         """
         if not self._sorted:
-            pairs = sorted(zip(self._places, self._sequences, strict=True), key=itemgetter(0))
-            self._places = array("q", map(itemgetter(0), pairs))
-            self._sequences = array("Q", map(itemgetter(1), pairs))
+            order = sorted(range(len(self._places)), key=self._places.__getitem__)
+            self._places = array("q", map(self._places.__getitem__, order))
+            self._sequences = array("Q", map(self._sequences.__getitem__, order))
             self._sorted = True
         low, high = (bisect_left(self._places, file << FILE_SHIFT | packet) for packet in (first, last + 1))
         packets = (place & (1 << FILE_SHIFT) - 1 for place in self._places[low:high])

@@ -205,5 +205,5 @@ def test_the_compiled_reader_keeps_frames_as_the_reference_does(random: Random) 
     expected = [kept["off"].within(*look) for look in looks]
     assert [kept["require"].within(*look) for look in looks] == expected
     with reader("require"):
-        assert [bool(found) for found in expected] == [kept["require"].ranges((), {}).meet(*look) for look in looks]
+        assert [bool(found) for found in expected] == [kept["require"].ranges(((), (24, {}))).meet(*look) for look in looks]
         assert [kept["require"].within(*look) for look in looks] == expected

@@ -23,6 +23,8 @@ _PACKET_BYTES = 32
 _PADDING = b"", bytes(3), bytes(2), bytes(1)
 """Zeros up to a multiple of four bytes, by the remainder of a length."""
 
+_END_OF_OPTIONS = bytes(4)
+
 _TEXT_MAX_BYTES = 0xFFFF
 """Longest text of an option, whose length has 16 bits (§3.5)."""
 
@@ -88,8 +90,16 @@ class PcapngWriter:
                 return
             if copied is not None:
                 packets = sorted([*packets, *copied.records()], key=itemgetter(0))  # by the number of the packet
+        written: list[bytes] = []
+        described, place = None, 0
         for (_, time, wire_bytes, interface, data), lines in packets:
-            self._sink.write(self._packet(interface, time, wire_bytes, data, "\n".join(lines)))
+            if interface is not described or time < 0:
+                self._sink.write(b"".join(written))  # before a description
+                written = [self._packet(interface, time, wire_bytes, data, "\n".join(lines))]
+                described, place = (interface, self._interface((*interface, False))) if time >= 0 else (None, 0)
+            else:
+                written.append(packet_block(place, time, wire_bytes, data, "\n".join(lines)))
+        self._sink.write(b"".join(written))
 
     def _packet(self, interface: tuple[int, int, str], time: int, wire_bytes: int, data: bytes, comment: str) -> bytes:
         """Return the block of a packet whose interface has been described."""
@@ -131,7 +141,10 @@ def interface_block(link_type: int, snaplen: int, name: str, *, before_1970: boo
 
 def packet_block(interface: int, time: int, wire_bytes: int, data: bytes, comment: str = "") -> bytes:
     """Return the block of a packet (§4.3); `time` is by the clock of its interface, `wire_bytes` its length before the capture cut it."""
-    options = _options((_COMMENT, _text(comment))) if comment else b""
+    options = b""
+    if comment:  # as `_options`, without its calls
+        text = _text(comment)
+        options = b"".join((_option_head(_COMMENT, len(text)), text, _PADDING[len(text) & 3], _END_OF_OPTIONS))
     size = len(data)
     padding = _PADDING[size & 3]
     length = _PACKET_BYTES + size + len(padding) + len(options)
@@ -162,7 +175,7 @@ def _padded(data: bytes) -> bytes:
 
 def _options(*options: tuple[int, bytes]) -> bytes:
     """Return options and their end (§3.5)."""
-    return b"".join([_option_head(code, len(value)) + _padded(value) for code, value in options]) + bytes(4)
+    return b"".join([_option_head(code, len(value)) + _padded(value) for code, value in options]) + _END_OF_OPTIONS
 
 
 def _text(text: str) -> bytes:
