@@ -25,7 +25,7 @@ from pulsarscope.cli.progress import reading_progress, with_progress
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.selected_rows import SelectedRows
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.engine.local import SelectedPackets, packets, some_packets, stream_starts
+from pulsarscope.engine.local import NO_STREAM, SelectedPackets, packets, some_packets, stream_starts
 from pulsarscope.engine.options import Options
 from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 
 IN_COLUMNS = frozenset({ConnectionRow.kind, ExchangeRow.kind, FindingRow.kind})
 """Kinds of records whose rows are made while frames stay in the columns of a compiled reader."""
-
-NO_STREAM = (None, "", 0, 0, 0)
-"""Place of a packet without a TCP connection."""
 
 
 def write_packets(request: ExtractRequest) -> int:
@@ -198,20 +195,19 @@ def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketS
 
 def _selected(first: AnyRun, selection: PacketSelection, redaction: Redaction | None) -> Iterator[SelectedPackets]:
     """Read the inputs once more for the selected packets; redacted packets are built anew."""
-    if redaction is not None:
-        batches = packets(first.inputs)
-    else:
+    if redaction is None:
         starts = first.starts if first.complete else None  # a limit ends the run early
-        batches = some_packets(first.inputs, starts or stream_starts(first.inputs), selection.ranges, selection.named)
-    for batch in batches:
-        made = None if redaction is None else {packet.number: packet for packet in redaction.packets(batch)}
+        yield from some_packets(first.inputs, starts or stream_starts(first.inputs), selection)
+        return
+    for batch in packets(first.inputs):
+        made = {packet.number: packet for packet in redaction.packets(batch)}
         found = []
         for record, place in batch.packets:
-            if made is not None and record.number not in made:
+            if record.number not in made:
                 continue
             if (lines := selection.comments(batch.file, record.number, *(place or NO_STREAM))) is not None:
-                found.append((record if made is None else _redacted(record, made[record.number]), lines))
-        yield SelectedPackets(batch.file, batch.bytes_read, batch.read, found, batch.copied)
+                found.append((_redacted(record, made[record.number]), lines))
+        yield SelectedPackets(batch.file, batch.bytes_read, batch.read, found)
 
 
 def _redacted(record: PacketRecord, packet: RedactedPacket) -> PacketRecord:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pulsarscope.capture import BlockReader, Blocks, CopiedPackets, Inputs, PacketRecord, Segment, expand_inputs
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.row_batch import DAMAGE_CODES, RowBatch, Totals
-from pulsarscope.model.byte_ranges import Ranges
+from pulsarscope.model.byte_ranges import ByteRanges
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import refuse_unknown
@@ -32,8 +31,8 @@ __all__ = [
     "stream_starts",
 ]
 
-NamedPackets = Callable[[int, int, int], AbstractSet[int]]
-"""Function that returns the numbers of the packets selected by number, given a file, the first packet and the last one."""
+NO_STREAM = (None, "", 0, 0, 0)
+"""Place of a packet without a TCP connection, for `PacketChoice.comments`."""
 
 Read = Callable[[str, int], Blocks]
 """Function that returns the blocks of an input: (path, position in the list)."""
@@ -142,8 +141,6 @@ class PacketBatch(NamedTuple):
     """As `Block.fragments`: packets whose bytes are placed with another packet."""
     flows: Mapping[bytes, list[Segment]]
     """As `Block.flows`: the segments of these packets."""
-    copied: CopiedPackets | None = None
-    """Selected packets that are not in `packets`: their comments consist only of names of frames."""
 
 
 class SelectedPackets(NamedTuple):
@@ -157,7 +154,20 @@ class SelectedPackets(NamedTuple):
     packets: list[tuple[PacketRecord, list[str]]]
     """Packets, with the lines of their comments."""
     copied: CopiedPackets | None = None
-    """Further packets between them."""
+    """Further packets between them, whose comments consist only of names of frames."""
+
+
+class PacketChoice(Protocol):
+    """A selection of packets, such as `analysis.PacketSelection`."""
+
+    def ranges(self, connection: str, source: str) -> ByteRanges | None:
+        """Return the ranges of a sender's stream whose packets are selected, if any."""
+
+    def named(self, file: int, first: int, last: int) -> frozenset[int]:
+        """Return the packets from the first to the last that are selected by number."""
+
+    def comments(self, file: int, packet: int, connection: str | None, source: str, flags: int, start: int, end: int) -> list[str] | None:
+        """Return the lines of the comment on a packet at a place; None when it is not selected. Call it for packets in order."""
 
 
 def packets(inputs: Inputs) -> Iterator[PacketBatch]:
@@ -172,20 +182,24 @@ def packets(inputs: Inputs) -> Iterator[PacketBatch]:
             yield PacketBatch(index, block.bytes_read, block.packets, located, block.fragments, block.flows)
 
 
-def some_packets(inputs: Inputs, starts: StreamStarts, ranges: Ranges, named: NamedPackets) -> Iterator[PacketBatch]:
-    """Read the inputs of a run again, to copy packets in ranges of streams, which have these starts, and those selected by number."""
+def some_packets(inputs: Inputs, starts: StreamStarts, selection: PacketChoice) -> Iterator[SelectedPackets]:
+    """Read the inputs of a run again, to copy selected packets; `starts`: where the streams begin."""
     native = load_native()[0]
-    placed = SelectedPlaces(starts, ranges)
+    placed = SelectedPlaces(starts, selection.ranges)
     for index, path in enumerate(inputs.paths):
         if index and not inputs.continues(index):
-            placed = SelectedPlaces(starts, ranges)
+            placed = SelectedPlaces(starts, selection.ranges)
         for block in BlockReader(path, index, records=True, by_interface=inputs.by_interface):
             interface = block.records.interface
             copied = None if native is None or interface is None else CopiedPackets(interface, native.PacketCopies())
-            looked_for = named(index, block.first_packet, block.last_packet)
-            places = placed.feed(block, looked_for, None if copied is None else copied.compiled)
-            located = [(record, places.get(record.number)) for record in block.records.only(looked_for | places.keys())]
-            yield PacketBatch(index, block.bytes_read, block.packets, located, block.fragments, block.flows, copied)
+            named = selection.named(index, block.first_packet, block.last_packet)
+            places = placed.feed(block, named, None if copied is None else copied.compiled)
+            comments = {}
+            for number in sorted(named | places.keys()):
+                if (lines := selection.comments(index, number, *places.get(number, NO_STREAM))) is not None:
+                    comments[number] = lines
+            found = [(record, comments[record.number]) for record in block.records.only(comments.keys())]
+            yield SelectedPackets(index, block.bytes_read, block.packets, found, copied)
 
 
 def stream_starts(inputs: Inputs) -> StreamStarts:
