@@ -252,7 +252,7 @@ def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding, t
             continue
         if came_back < where.time and deleted.get(client, -1) < came_back:
             request, error = values["request"], values["error"]
-            text = f"{request} for {topic} was refused with {error_text(error, values['message'])}."
+            text = f"{request} of {client} for {topic} was refused with {error_text(error, values['message'])}."
             evidence = {"frames": [where.name, values["frame"]], "request": request, "topic": topic, "error": error}
             evidence |= thresholds.evidence("request-failed-moving-seconds")
             report("request-failed", where, with_advice(text, request, error), evidence)
