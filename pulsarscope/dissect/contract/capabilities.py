@@ -186,7 +186,8 @@ class ReportColumn(NamedTuple):
     """Name of the value in the records."""
     heading: str
     form: str = "count"
-    """name, topic, text, count, bytes, rate (per second), duration (nanoseconds), or the name of a frame or connection."""
+    """name, topic, text, count, bytes, rate (per second), duration (nanoseconds), moment (nanoseconds since the start), or the name of a
+    frame or connection."""
     spare: bool = False
     """True for a column that is left out when the table does not fit."""
     kept: bool = False

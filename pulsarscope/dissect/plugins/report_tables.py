@@ -11,7 +11,7 @@ from pulsarscope.dissect.contract.dissector import Dissector
 from pulsarscope.dissect.plugins.isolation import contained
 from pulsarscope.model.errors import UsageError
 
-_NUMBERS = frozenset({"count", "duration"})
+_NUMBERS = frozenset({"count", "duration", "moment"})
 """Forms of columns with numbers."""
 
 

@@ -9,6 +9,7 @@ from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.dissect.contract.capabilities import ReportColumn
 from pulsarscope.model.text import duration
 from pulsarscope.output.render.text_report import change_text, rate_text, size_text
+from pulsarscope.output.render.times import moments
 
 LEFT = frozenset({"name", "topic", "text", "frame", "connection", "severity"})
 """Forms of columns that are aligned left; all others are numbers."""
@@ -60,7 +61,8 @@ def table(
     others: list[ReportRecord] = []
     for record in records:
         (others if record.get("others") else named).append(record)
-    rows = [[_cell(column.form, record[column.key], look) for column in columns] for record in named[:limit]]
+    cells = [_cells(column, [record[column.key] for record in named[:limit]], look) for column in columns]
+    rows = [list(row) for row in zip(*cells, strict=True)]
     kept = [index for index, column in enumerate(columns) if any(_has_content(row[index], spare=column.spare) for row in rows)]
     left_out = sum(record.get("rows", 0) for record in others)
     notes = [f"{len(named) - limit:,} more rows are left out (--limit)"] if len(named) > limit else []
@@ -73,6 +75,12 @@ def table(
 def _has_content(cell: Cell, *, spare: bool) -> bool:
     """Return False for an empty cell, and for a zero of a spare column: columns without any other cell are left out."""
     return cell.text != "" and not (spare and cell.number == 0)
+
+
+def _cells(column: ReportColumn, values: Sequence[Any], look: Look) -> list[Cell]:
+    if column.form == "moment":
+        return [Cell(text, "", value) for text, value in zip(moments(values), values, strict=True)]
+    return [_cell(column.form, value, look) for value in values]
 
 
 def _cell(form: str, value: Any, look: Look) -> Cell:

@@ -9,7 +9,7 @@ from pulsarscope.dissect.contract.capabilities import ReportColumn, ReportTable
 from pulsarscope.model.text import plural
 from pulsarscope.output.render.cell_text import cell_width, escape
 from pulsarscope.output.render.text_report import ReportOptions, TextColumn, TextReport, rate_text, size_text
-from pulsarscope.output.render.times import instant_text
+from pulsarscope.output.render.times import instant_text, moments
 
 HISTOGRAMS_MAX = 3
 """Number of families with a histogram of latencies: those with the most exchanges."""
@@ -229,7 +229,7 @@ def _intervals(report: TextReport, records: list[ReportRecord]) -> None:
     most = max(sum(_both(record, "bytes")) for record in records) or 1
     sent = [_both(record, "messages")[0] for record in records]
     columns = [
-        TextColumn("at", [f"{(record['start'] - first['start']) / 1e9:,.{_digits(length)}f} s" for record in records]),
+        TextColumn("at", moments([record["start"] - first["start"] for record in records])),
         TextColumn("frames", [f"{sum(_both(record, 'frames')):,}" for record in records]),
         TextColumn("sent", [f"{count:,}" for count in sent]),
         TextColumn("delivered", [f"{_both(record, 'messages')[1]:,}" for record in records]),
@@ -242,11 +242,6 @@ def _intervals(report: TextReport, records: list[ReportRecord]) -> None:
         ),
     ]
     report.table(columns)
-
-
-def _digits(length: int) -> int:
-    """Return the decimals of seconds that distinguish intervals of this length."""
-    return next((digits for digits in range(9) if length % 10 ** (9 - digits) == 0), 9)
 
 
 def _both(record: ReportRecord, column: str) -> tuple[int, int]:

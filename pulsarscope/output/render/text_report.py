@@ -13,6 +13,7 @@ from pulsarscope.model.connection_name import connection_label, with_labels
 from pulsarscope.model.text import duration, plural
 from pulsarscope.output.render.cell_text import cell_width, clip, clip_middle, escape, wrap_cells
 from pulsarscope.output.render.style import UNICODE, palette, symbols
+from pulsarscope.output.render.times import moments
 
 if TYPE_CHECKING:
     from pulsarscope.dissect.contract.capabilities import ReportColumn
@@ -199,7 +200,11 @@ class TextReport:
     ) -> list[TextColumn]:
         """Return the columns of a table of records; `cell` makes the text of a value of a form, by default as `self.cell`."""
         cell = cell or self.cell
-        texts = [[cell(column.form, record.get(column.key)) for record in records] for column in columns]
+        values = [[record.get(column.key) for record in records] for column in columns]
+        texts = [
+            moments(given) if column.form == "moment" else [cell(column.form, value) for value in given]
+            for column, given in zip(columns, values, strict=True)
+        ]
         return [
             TextColumn(
                 column.heading,
@@ -221,6 +226,8 @@ class TextReport:
                 return f"{value:,}"
             case "duration":
                 return self.duration(value)
+            case "moment":
+                return moments([value])[0]
             case "bytes":
                 return size_text(value)
             case "rate":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone, tzinfo
 
 from pulsarscope.model.units import SECOND
@@ -17,6 +17,13 @@ _NO_SECOND = -SECOND, ""
 
 SLOW_NANOSECONDS = SECOND // 10
 """Latency from which it is highlighted."""
+
+
+def moments(since_start: Sequence[int | None]) -> list[str]:
+    """Return times since a start, in nanoseconds, as seconds with the decimals that all of them need: 0.0 s, 0.1 s; empty for None."""
+    known = [time for time in since_start if time is not None]
+    digits = next((digits for digits in range(9) if not any(time % 10 ** (9 - digits) for time in known)), 9)
+    return ["" if time is None else f"{time / SECOND:,.{digits}f} s" for time in since_start]
 
 
 class Clock:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.output.render.times import MODES, Clock, date_text, instant_text
+from pulsarscope.output.render.times import MODES, Clock, date_text, instant_text, moments
 
 START = 1_777_629_600_123_456_789
 
@@ -71,3 +71,17 @@ def test_relative_times_count_from_a_given_start() -> None:
     assert clock.text(3_500_000_000).strip() == "2.500000"
     clock.start(3_000_000_000)
     assert clock.text(3_500_000_000).strip() == "2.500000"
+
+
+@pytest.mark.parametrize(
+    ("since_start", "texts"),
+    [
+        ([0, 100_000_000, 1_900_000_000], ["0.0 s", "0.1 s", "1.9 s"]),
+        ([0, 1_000_000_000, None], ["0 s", "1 s", ""]),
+        ([99_900_000_000, 1_000_050_000_000], ["99.90 s", "1,000.05 s"]),
+        ([1], ["0.000000001 s"]),
+        ([], []),
+    ],
+)
+def test_moments_have_the_decimals_that_all_need(since_start: list[int | None], texts: list[str]) -> None:
+    assert moments(since_start) == texts

@@ -235,7 +235,7 @@ TABLE = ReportTable(
     "Backlog",
     "of what the capture saw; messages, and the age of the oldest that is not acknowledged",
     (
-        ReportColumn("at_ns", "at", "duration"),
+        ReportColumn("at_ns", "at", "moment"),
         ReportColumn("subscription", "subscription", "name"),
         ReportColumn("topic", "topic", "topic", spare=True),
         ReportColumn("published", "published"),
