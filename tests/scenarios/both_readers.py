@@ -160,13 +160,17 @@ class BothReaders:
         """Return the rows with the types and the order of all their values, and the counts."""
         options = msgspec.structs.replace(options, dissectors=self._dissectors[choice])
         alone = options.frames_alone  # connections read by the compiled reader then have no rows
+        tables = Tables()
         with reader(choice):
             try:
                 decoded = run(paths, options, 1)
-                rows = [repr(row) for batch in decoded for row in rows_of(batch.rows) if not (alone and type(row) is ConnectionRow)]
-                return [*rows, repr((decoded.packets, decoded.connections, sorted(decoded.severities.items())))]
+                given = (rows_of(batch.rows, tables) for batch in decoded)
+                rows = [repr(row) for each in given for row in each if not (alone and type(row) is ConnectionRow)]
+                rows.append(repr((decoded.packets, decoded.connections, sorted(decoded.severities.items()))))
             except CaptureError as error:
-                return [str(error)]
+                rows = [str(error)]
+            tables.check()
+        return rows
 
 
 def dissectors_of(choice: str) -> Callable[..., tuple[Dissector, ...]]:
@@ -177,11 +181,11 @@ def dissectors_of(choice: str) -> Callable[..., tuple[Dissector, ...]]:
     return lambda **_: made
 
 
-def rows_of(rows: Sequence[Any]) -> Sequence[Any]:
+def rows_of(rows: Sequence[Any], tables: Tables | None = None) -> Sequence[Any]:
     """Return rows, also made from ordered rows of the compiled reader, and from messages that stay together.
 
     Require that the compiled reader writes the lines, and makes the tables, of the rows that it has in columns, and that they are the same
-    if each place is one row.
+    if each place is one row. With `tables`, these are checked by the caller, once for all rows.
     """
     ordered, following = ordered_rows.split(rows)
     if ordered is None:
@@ -193,11 +197,34 @@ def rows_of(rows: Sequence[Any]) -> Sequence[Any]:
     require_equal([repr(row) for row in found], [repr(row) for row in [*opened.all(), *chain.from_iterable(map(_each, following))]])
     require(len(opened) == len(opened.all()), "a place is several rows")
     if has_pyarrow():
-        others = [*ordered.others(), *following]
-        for kind in KINDS_IN_COLUMNS:
-            _batches(kind).gather(ordered_rows.as_ordered([ordered, *following]), _of(kind, others))
-            require_table(_of(kind, found), _batches(kind).take(), kind)
+        made = tables or Tables()
+        made.add(ordered, following, found)
+        if tables is None:
+            made.check()
     return found
+
+
+class Tables:
+    """Tables that the compiled reader makes of rows, and the rows of which Python makes them."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[Any]] = {}
+
+    def add(self, ordered: Any, following: Sequence[Any], rows: Sequence[Any]) -> None:
+        """Add ordered rows and those that follow them, which are these rows."""
+        if not self._rows:
+            self._rows = {kind: [] for kind in KINDS_IN_COLUMNS}
+            for kind in KINDS_IN_COLUMNS:
+                _batches(kind).take()  # left by a check that failed
+        others = [*ordered.others(), *following]
+        for kind, of_kind in self._rows.items():
+            _batches(kind).gather(ordered_rows.as_ordered([ordered, *following]), _of(kind, others))
+            of_kind.extend(_of(kind, rows))
+
+    def check(self) -> None:
+        """Require that the tables of all rows are the same."""
+        for kind, rows in self._rows.items():
+            require_table(rows, _batches(kind).take(), kind)
 
 
 @cache
