@@ -30,3 +30,10 @@ def test_a_command_above_the_limit_fails_the_benchmark(
     assert memory.main(arguments) == 1
     output = capsys.readouterr().out
     assert output.index("BAD batches") < output.index("BAD unfinished-chunks")
+
+
+@pytest.mark.parametrize(("share", "code"), [("0.5", 1), ("1", 1), ("2", 0)])
+def test_the_limit_of_a_shape_is_that_of_its_size(monkeypatch: pytest.MonkeyPatch, share: str, code: int) -> None:
+    shape = memory.SHAPES["large-names"]._replace(size=2, commands=("stats {}",), limit_mib=1)
+    monkeypatch.setitem(memory.SHAPES, "large-names", shape)
+    assert memory.main(["--only", "large-names", "--share", share]) == code
