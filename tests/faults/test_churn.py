@@ -432,10 +432,13 @@ def test_clients_that_leave_after_a_ping(answered: bool, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("end", ["fin", "rst"])
 @pytest.mark.parametrize("waits", [SECOND, 5 * SECOND])
-def test_connections_that_die_while_the_client_waits_for_an_answer(end: str, waits: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_connections_that_die_while_the_client_waits_for_an_answer(end: str, waits: int, is_ahead: bool, tmp_path: Path) -> None:
+    """Its request may stand before the answer to an earlier one."""
     talks = []
     for number in range(5):
-        talk = connected(30000 + number, start=number * 7 * SECOND).client(lookup(1)).wait(waits)
+        talk = connected(30000 + number, start=number * 7 * SECOND)
+        talk = talk.client(lookup(1), PING).server(PONG).wait(waits) if is_ahead else talk.client(lookup(1)).wait(waits)
         talks.append(talk.close("server") if end == "fin" else talk.reset("server"))
     codes = problem_codes(findings_of(tmp_path, *talks))
     assert "idle-cut" not in codes

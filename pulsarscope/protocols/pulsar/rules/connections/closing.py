@@ -374,7 +374,7 @@ class ClosingRule(ConnectionRule):
         closed, spoken, answered = closing[1], client.time, server.time
         before_ping = min(answered, closed) - spoken if self._pinged.get(SERVER) else 0
         # While the client waits for an answer, the connection is not idle.
-        silent = 0 if self._unanswered and spoken > answered else closed - max(spoken, answered)
+        silent = 0 if self._unanswered else closed - max(spoken, answered)
         return max(silent, min(spoken, closed) - answered, before_ping, 0)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
