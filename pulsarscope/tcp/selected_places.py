@@ -33,8 +33,10 @@ class _Stream(Struct, gc=False):
     packet: int
     first: int
     """Sequence number at which it begins."""
+    is_long: bool
+    """True when its sequence numbers alone do not tell where its segments lie: they repeat every 4 GiB."""
     length: int = 0
-    """Offset near which the next bytes lie: sequence numbers alone repeat every 4 GiB."""
+    """Offset near which the next bytes of a long stream lie; 0 for others, whose bytes segments far ahead of them would hide."""
 
     @property
     def connection(self) -> str:
@@ -93,11 +95,11 @@ class SelectedPlaces:
         begun: dict[bytes, list[_InRanges]] = {}
         firsts = self._starts.within(block.file, block.first_packet, block.last_packet)
         for packet, key in sorted(_flows_of(block.flows, firsts)) if firsts else ():
-            connection = f"{block.file}:{packet}"
+            connection, is_long = f"{block.file}:{packet}", self._starts.is_long(block.file, packet)
             for flow, source, first in zip((key, reverse_key(key)), endpoints_of(key), firsts[packet], strict=True):
                 ranges = self._ranges(connection, source)
                 if ranges is not None or flow in begun or flow in self._streams:
-                    begun.setdefault(flow, []).append((_Stream(block.file, packet, first), ranges))
+                    begun.setdefault(flow, []).append((_Stream(block.file, packet, first, is_long), ranges))
         return begun
 
 
@@ -139,8 +141,9 @@ def _carriers(
     """Return packet, flags, start and end of the selected segments, except those that `copies` take."""
     compiled: Any = segments
     carriers: list[tuple[int, int, int, int]]
+    reach = SEQUENCE_JUMP_MAX_BYTES if stream.is_long else _HALF
     if hasattr(compiled, "copies") and not ranges.starts:
-        position = stream.sequence, stream.length, SEQUENCE_JUMP_MAX_BYTES
+        position = stream.sequence, stream.length, reach, stream.is_long
         carriers, stream.length = compiled.copies(position, ranges.compiled, (ranges.complete, named), *ranges.at_packets, file, copies)
         return carriers
     first, length, starts, ends = stream.first, stream.length, ranges.starts, ranges.ends
@@ -150,10 +153,11 @@ def _carriers(
         start = end = 0
         if payload:  # as in `bytes_of`, without its calls
             distance = (seq + (flags >> 1 & 1) - first - length + _HALF & SEQUENCE_MASK) - _HALF
-            if -SEQUENCE_JUMP_MAX_BYTES <= distance <= SEQUENCE_JUMP_MAX_BYTES:
+            if -reach <= distance <= reach:
                 start = length + distance
                 end = start + len(payload)
-                length = max(length, end)
+                if stream.is_long and end > length:
+                    length = end
         elif not all_segments:
             continue
         if before < 0 or start < before:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 SEQUENCE_BITS = 32
 
+UNAMBIGUOUS_BYTES = 1 << SEQUENCE_BITS - 1
+"""Length up to which the sequence numbers of a stream alone tell where its segments lie, however far others are from its bytes."""
+
 
 class StreamStarts:
     """First packets of connections, and the sequence numbers at which their streams begin: 16 bytes a connection."""
@@ -22,6 +25,7 @@ class StreamStarts:
         self._places = array("q")  # see FILE_SHIFT
         self._sequences = array("Q")  # that of the first packet's sender in the upper bits; 0 for a stream without data
         self._sorted = True
+        self._long: set[int] = set()  # places of the connections with a longer stream
 
     def note(self, events: Iterable[ConnectionEvents]) -> None:
         """Take the connections that end in these events: their sequence numbers are known by then."""
@@ -29,12 +33,15 @@ class StreamStarts:
             if event.ended:
                 connection = event.connection
                 first, second = (max(stream.first_sequence(), 0) for stream in connection.streams)
-                self._places.append(connection.file << FILE_SHIFT | connection.packet)
+                place = connection.file << FILE_SHIFT | connection.packet
+                if any(stream.length > UNAMBIGUOUS_BYTES for stream in connection.streams):
+                    self._long.add(place)
+                self._places.append(place)
                 self._sequences.append(first << SEQUENCE_BITS | second)
                 self._sorted = False
 
     def extend(self, places: bytes, sequences: bytes) -> None:
-        """Take connections of the compiled reader, in the form in which they are kept."""
+        """Take connections of the compiled reader, in the form in which they are kept. Their streams are short."""
         if places:
             self._places.frombytes(places)
             self._sequences.frombytes(sequences)
@@ -54,3 +61,7 @@ class StreamStarts:
         packets = (place & (1 << FILE_SHIFT) - 1 for place in self._places[low:high])
         both = ((sequences >> SEQUENCE_BITS, sequences & (1 << SEQUENCE_BITS) - 1) for sequences in self._sequences[low:high])
         return dict(zip(packets, both, strict=True))
+
+    def is_long(self, file: int, packet: int) -> bool:
+        """Return True if a stream of the connection with this first packet is longer than `UNAMBIGUOUS_BYTES`."""
+        return file << FILE_SHIFT | packet in self._long

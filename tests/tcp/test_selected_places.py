@@ -13,7 +13,7 @@ from pulsarscope.model.byte_ranges import NO_RANGES, ByteRanges, Ranges
 from pulsarscope.tcp import Assembler, PacketPlace, Placement, SelectedPlaces, StreamStarts
 from tests.scenarios.both_readers import reader
 from tests.scenarios.capturefile import Packet, pcap
-from tests.scenarios.conversation import Conversation
+from tests.scenarios.conversation import SECOND, Conversation
 
 CLIENT = "10.0.0.1:40000"
 BLOCK_SIZES = pytest.mark.parametrize("read_bytes", [100, 700, 1 << 20])
@@ -123,11 +123,24 @@ def test_each_connection_on_the_same_ports_has_its_own_packets(read_bytes: int, 
 
 @BLOCK_SIZES
 def test_a_stream_may_be_longer_than_its_sequence_numbers(read_bytes: int, choice: str) -> None:
-    step = 900 << 20
-    packets = Conversation(client_isn=99).handshake().packets
-    for count in range(8):
-        packets += Conversation(client_isn=(99 + count * step) % (1 << 32)).client(b"data").packets[:1]
-    ranges = ranges_of(array("q", [7 * step]), array("q", [7 * step + 2]), choice)
+    conversation = Conversation(client_isn=99).handshake().client(b"data")
+    for _ in range(7):
+        conversation.lose("client", (900 << 20) - 4).client(b"data").wait(60 * SECOND).server(b"x")
+    packets = conversation.client(b"more").packets
+    last = 7 * (900 << 20)
+    ranges = ranges_of(array("q", [last]), array("q", [last + 2]), choice)
     with reader(choice):
         found = selected(packets, read_bytes, lambda _, source: ranges if source == CLIENT else None)
-    assert [place[3:] for place in found.values()] == [(7 * step, 7 * step + 4)]
+    assert [place[3:] for place in found.values()] == [(last, last + 4)]
+
+
+@BLOCK_SIZES
+def test_segments_of_other_connections_far_ahead_move_nothing(read_bytes: int, choice: str) -> None:
+    """Covers three of them, each within 1 GiB of the one before."""
+    conversation = Conversation(client_isn=99).handshake().client(b"abcd")
+    far = [Conversation(client_isn=99 + (count * 900 << 20)).client(b"far").packets[0] for count in (1, 2, 3)]
+    packets = [*conversation.packets, *far, *Conversation(client_isn=103, server_isn=5000).client(b"efgh").close().packets]
+    ranges = ranges_of(array("q", [4]), array("q", [8]), choice)
+    with reader(choice):
+        found = selected(packets, read_bytes, lambda _, source: ranges if source == CLIENT else None)
+    assert [place[3:] for place in found.values()] == [(4, 8)]

@@ -60,16 +60,16 @@ impl Segments {
 
     /// Selected segments, as found by `tcp.selected_places`, each with number, flags, start and end in the stream. Instead of returning them,
     /// `copies` takes the packets whose comments consist only of the names of the frames with bytes there, as in
-    /// `analysis.packet_selection`. Also the offset up to which the segments reach, selected or not.
+    /// `analysis.packet_selection`. Also the offset up to which the segments of a long stream reach, selected or not.
     ///
-    /// `position`: a sequence number of the stream, its offset, and how far from there bytes belong to it; `frames`: those whose bytes are
-    /// selected; `packets`: whether all are selected, and the numbers of others that are. `commands`: names by number; `findings`: bits of
+    /// `position`: a sequence number of the stream, its offset, how far from there bytes belong to it, and whether it is long, so that the
+    /// position follows its bytes; `frames`: those whose bytes are selected; `packets`: whether all are selected, and the numbers of others that are. `commands`: names by number; `findings`: bits of
     /// sub in a name, and findings on frames by file and name, and on packets, whose sub is 0; `file`: that of the segments.
     #[allow(clippy::too_many_arguments)]
     fn copies(
         &self,
         py: Python<'_>,
-        position: (i64, i64, i64),
+        position: (i64, i64, i64, bool),
         frames: Option<PyRef<'_, PackedFrames>>,
         packets: (bool, HashSet<i64>),
         commands: Vec<String>,
@@ -82,10 +82,10 @@ impl Segments {
         let buffers = copies.as_mut().map_or(0, |copies| copies.add_buffers(py, self));
         let mut found = Vec::new();
         let mut comment = String::new();
-        let (mut sequence, mut length, farthest) = position;
+        let (mut sequence, mut length, farthest, is_long) = position;
         for segment in &self.segments {
             let (start, end) = segment.place((sequence, length, farthest));
-            if end > length {
+            if is_long && end > length {
                 (sequence, length) = (sequence + end - length, end);
             }
             let mut within = frames.iter().flat_map(|frames| frames.between(start, end)).peekable();
