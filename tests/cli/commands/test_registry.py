@@ -91,7 +91,7 @@ def test_a_section_is_chosen_by_name_and_is_a_table_for_spreadsheets(odd: str) -
 def test_lists_are_cut_on_request(tmp_path: Path) -> None:
     path = tmp_path / "many"
     path.write_text("".join(f"/brokers/ids/{number}\tc:host-{number}:9092\n" for number in range(30)))
-    assert "and 20 brokers more" in invoke(path).stdout
+    assert "and 20 more brokers" in invoke(path).stdout
     assert "and 28 brokers more" in invoke(path, "--limit", "2").stdout
     assert len(json.loads(invoke(path, "--format", "json").stdout)["brokers"]) == 30
 
