@@ -92,7 +92,7 @@ def test_lists_are_cut_on_request(tmp_path: Path) -> None:
     path = tmp_path / "many"
     path.write_text("".join(f"/brokers/ids/{number}\tc:host-{number}:9092\n" for number in range(30)))
     assert "and 20 more brokers" in invoke(path).stdout
-    assert "and 28 brokers more" in invoke(path, "--limit", "2").stdout
+    assert "and 28 more brokers" in invoke(path, "--limit", "2").stdout
     assert len(json.loads(invoke(path, "--format", "json").stdout)["brokers"]) == 30
 
 
