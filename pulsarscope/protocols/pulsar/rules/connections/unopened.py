@@ -15,8 +15,8 @@ from pulsarscope.protocols.pulsar.text.formatting import port
 
 BROKER_PORTS = frozenset({PLAIN_PORT, TLS_PORT})
 
-
 _UNOPENED = ("refused", "unanswered")
+"""Failures without a connection; all others show a server that is there."""
 
 
 def failure_of(fact: Fact) -> str | None:
@@ -34,7 +34,8 @@ def judge_unopened(
 ) -> None:
     """Report a broker to which a client opens no connection, although no broker sent it there: the address is from its configuration.
 
-    Such a client may have a list of brokers: it is fine while another one answers at this port.
+    Such a client may have a list of brokers: it is fine while another one answers at this port. A client of several clusters is not told
+    apart from that.
     """
     number = port(server)
     if number not in BROKER_PORTS and not any(fact.what != UNREAD and fact.values["server"] == server for fact in spoken):

@@ -16,7 +16,6 @@ _NO_SUBSCRIPTION = (
     "(allowAutoSubscriptionCreation)."
 )
 
-
 _BY_MESSAGE = {
     "Encryption is required": "Give the producer a public key (CryptoKeyReader), or end the namespace's policy encryptionRequired.",
     "maximum number of connections": "The limit is brokerMaxConnections or brokerMaxConnectionsPerIp: share one client in each process, "
@@ -25,9 +24,9 @@ _BY_MESSAGE = {
 """Advice by a part of the broker's message, where the name of the error says less."""
 
 
-def with_advice(text: str, request: str | None, error: str | None) -> str:
-    """Return the sentence about a refused request, followed by advice on this error unless the broker's message gives it."""
+def with_advice(text: str, request: str | None, error: str | None, message: str | None) -> str:
+    """Return the sentence about a refused request, followed by advice on this error and message of the broker."""
     if (request, error) == ("SUBSCRIBE", "SubscriptionNotFound"):
         return f"{text} {_NO_SUBSCRIPTION}"
-    advice = next((advice for part, advice in _BY_MESSAGE.items() if part in text), _ADVICE.get(error or ""))
+    advice = next((advice for part, advice in _BY_MESSAGE.items() if part in (message or "")), _ADVICE.get(error or ""))
     return f"{text} {advice}" if advice else text

@@ -207,7 +207,7 @@ class RequestRule(ConnectionRule):
         if code == "request-failed":
             evidence |= self._context.thresholds.evidence()
         text = f"{self._title(row)} was refused with {error_text(row.error, row.error_message)}."
-        self._context.report(code, where, with_advice(text, row.request, row.error), evidence)
+        self._context.report(code, where, with_advice(text, row.request, row.error, row.error_message), evidence)
 
     def _exchange(self, row: ExchangeRow) -> None:
         if self._doubtful:

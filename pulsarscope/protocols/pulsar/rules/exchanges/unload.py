@@ -255,7 +255,7 @@ def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding, t
             text = f"{request} of {client} for {topic} was refused with {error_text(error, values['message'])}."
             evidence = {"frames": [where.name, values["frame"]], "request": request, "topic": topic, "error": error}
             evidence |= thresholds.evidence("request-failed-moving-seconds")
-            report("request-failed", where, with_advice(text, request, error), evidence)
+            report("request-failed", where, with_advice(text, request, error, values["message"]), evidence)
 
 
 def _report_loop(topic: str, unloads: Sequence[Sequence[Fact]], report: ReportFinding, thresholds: Thresholds) -> None:

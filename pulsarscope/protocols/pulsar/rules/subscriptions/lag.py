@@ -81,10 +81,10 @@ _LEVEL = 0.1
 """Fraction of the growth within which a backlog counts as level."""
 
 _TRIP_MIN_NS, _TRIP_MAX_NS = 20_000_000, 1_000_000_000
-"""Shortest and longest time that counts as a round trip on a long way."""
+"""Shortest and longest round trip on a long way: within one site a queue passes faster, and no way on Earth takes longer."""
 
 _OPENING = 0.6
-"""Fraction of a round trip that the answer to a SUBSCRIBE takes at least."""
+"""Fraction of a round trip that the answer to a SUBSCRIBE takes at least: it takes one, and the time of a way varies."""
 
 Course = list[tuple[int, int]]
 """Time and entry of the furthest message of a ledger."""

@@ -85,6 +85,12 @@ def test_the_message_of_a_broker_may_say_what_to_do(tmp_path: Path, name: str, m
     assert ("ZooKeeper" in text) is (advised == "ZooKeeper")
 
 
+def test_words_in_the_name_of_a_topic_advise_nothing(tmp_path: Path) -> None:
+    named = producer(request=1, topic="persistent://public/default/maximum number of connections")
+    refused = connected().client(named).server(error(1, "MetadataError", "no node")).close()
+    assert "brokerMaxConnections" not in (diagnose(tmp_path, refused).only("request-failed")[0].text or "")
+
+
 @pytest.mark.parametrize("granted", ["", "on the same connection", "on another"])
 @pytest.mark.parametrize("what", ["SEND", "PRODUCER", "LOOKUP", "bundle"])
 def test_refusals_of_a_topic_that_moves_are_reported_unless_its_client_comes_back(tmp_path: Path, what: str, granted: str) -> None:
