@@ -104,15 +104,13 @@ class KeyLogs(NamedTuple):
 
 
 def read_key_logs(paths: Sequence[str]) -> KeyLogs:
-    """Read the TLS secrets in key log files. Raises UsageError when a file cannot be read, or is something else."""
+    """Read the TLS secrets in key log files. Raises UsageError when a file cannot be read."""
     secrets = Secrets()
     findings: list[Finding] = []
     for path in paths:
         name, before = printable(path), secrets.lines
         found = add_key_log(secrets, key_log_lines(path), name)
-        if secrets.lines == before and found:
-            raise UsageError(f"the TLS key log {name} holds no secrets: none of its lines is one of a key log")
-        if secrets.lines == before:
+        if not found and secrets.lines == before:
             found = [TLS_CODES["tls-key-log-empty"].at(f"The TLS key log {name} holds no secrets.", {"path": name})]
         findings += found
     return KeyLogs(secrets, tuple(findings))

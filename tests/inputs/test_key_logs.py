@@ -35,13 +35,6 @@ def test_what_is_no_line_of_a_key_log_is_counted(tmp_path: Path) -> None:
     assert "\x1b" not in finding.text
 
 
-def test_another_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.pcap"
-    path.write_bytes(b"\xd4\xc3\xb2\xa1\0\n\1\2")
-    with pytest.raises(UsageError, match=r"a\.pcap holds no secrets: none of its lines is one of a key log"):
-        read_key_logs([str(path)])
-
-
 @pytest.mark.parametrize("text", ["", "# a comment\n", f"EXPORTER_SECRET {'00' * 32} {'11' * 32}\n"])
 def test_a_log_without_secrets_is_said(tmp_path: Path, text: str) -> None:
     path = tmp_path / "k.log"
