@@ -46,7 +46,7 @@ def test_who_may_not_is_the_user_of_the_process_and_not_of_the_environment(user:
 import os
 from pulsarscope.model.errors import output_error
 os.setuid({user})
-print(output_error("a.pcapng", PermissionError({errno.EACCES}, os.strerror({errno.EACCES}))))
+print(output_error("a.pcapng", PermissionError({errno.EACCES}, os.strerror({errno.EACCES})), has_folder=True))
 """
     environment = {**os.environ, "USER": "someone", "LOGNAME": "someone"}
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment).stdout
