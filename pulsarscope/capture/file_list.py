@@ -59,6 +59,12 @@ class Inputs(msgspec.Struct, frozen=True):
         """Return True when connections of the previous file may continue in this one."""
         return file > 0 and self.source(file) == self.source(file - 1)
 
+    def vantage_points(self) -> list[range]:
+        """Return the positions of the files of each vantage point, in order."""
+        files = len(self.paths)
+        starts = [file for file in range(files) if not self.continues(file)]
+        return list(map(range, starts, [*starts[1:], files]))
+
     def following_start(self, file: int) -> int | None:
         """Return the time from which later files may continue this file's connections: 0 when it is unknown, None when none does."""
         if file + 1 == len(self.paths) or not self.continues(file + 1):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, Protocol
 
-from pulsarscope.capture import BlockReader, Blocks, CopiedPackets, Inputs, PacketRecord, Segment, expand_inputs
+from pulsarscope.capture import Block, BlockReader, Blocks, CopiedPackets, Inputs, PacketRecord, Segment, expand_inputs
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.row_batch import DAMAGE_CODES, RowBatch, Totals
@@ -172,47 +173,48 @@ class PacketChoice(Protocol):
 
 def packets(inputs: Inputs) -> Iterator[PacketBatch]:
     """Read the inputs of a run again, to copy packets: all of them, each with its place."""
-    assembler, placement = Assembler(), Placement()
-    for index, path in enumerate(inputs.paths):
-        if index and not inputs.continues(index):
-            assembler, placement = Assembler(), Placement()
-        for block in BlockReader(path, index, records=True, by_interface=inputs.by_interface):
-            places = placement.feed(block, assembler.feed(block, inputs.following_start(index)))
+    for blocks in _blocks_again(inputs, records=True):
+        assembler, placement = Assembler(), Placement()
+        for block in blocks:
+            places = placement.feed(block, assembler.feed(block, inputs.following_start(block.file)))
             located = [(record, places.get(record.number)) for record in block.records]
-            yield PacketBatch(index, block.bytes_read, block.packets, located, block.fragments, block.flows)
+            yield PacketBatch(block.file, block.bytes_read, block.packets, located, block.fragments, block.flows)
 
 
 def some_packets(inputs: Inputs, starts: StreamStarts, selection: PacketChoice) -> Iterator[SelectedPackets]:
     """Read the inputs of a run again, to copy selected packets; `starts`: where the streams begin."""
     native = load_native()[0]
-    placed = SelectedPlaces(starts, selection.ranges)
-    for index, path in enumerate(inputs.paths):
-        if index and not inputs.continues(index):
-            placed = SelectedPlaces(starts, selection.ranges)
-        for block in BlockReader(path, index, records=True, by_interface=inputs.by_interface):
+    for blocks in _blocks_again(inputs, records=True):
+        placed = SelectedPlaces(starts, selection.ranges)
+        for block in blocks:
             interface = block.records.interface
             copied = None if native is None or interface is None else CopiedPackets(interface, native.PacketCopies())
-            named = selection.named(index, block.first_packet, block.last_packet)
+            named = selection.named(block.file, block.first_packet, block.last_packet)
             places = placed.feed(block, named, None if copied is None else copied.compiled)
             comments = {}
             for number in sorted(named | places.keys()):
-                if (lines := selection.comments(index, number, *places.get(number, NO_STREAM))) is not None:
+                if (lines := selection.comments(block.file, number, *places.get(number, NO_STREAM))) is not None:
                     comments[number] = lines
             found = [(record, comments[record.number]) for record in block.records.only(comments.keys())]
-            yield SelectedPackets(index, block.bytes_read, block.packets, found, copied)
+            yield SelectedPackets(block.file, block.bytes_read, block.packets, found, copied)
 
 
 def stream_starts(inputs: Inputs) -> StreamStarts:
     """Read the inputs of a run again, to find where the streams of all connections begin."""
-    starts, assembler = StreamStarts(), Assembler()
-    for index, path in enumerate(inputs.paths):
-        if index and not inputs.continues(index):
-            starts.note(assembler.finished())
-            assembler = Assembler()
-        for block in BlockReader(path, index, by_interface=inputs.by_interface):
-            starts.note(assembler.feed(block, inputs.following_start(index)))
-    starts.note(assembler.finished())
+    starts = StreamStarts()
+    for blocks in _blocks_again(inputs):
+        assembler = Assembler()
+        for block in blocks:
+            starts.note(assembler.feed(block, inputs.following_start(block.file)))
+        starts.note(assembler.finished())
     return starts
+
+
+def _blocks_again(inputs: Inputs, *, records: bool = False) -> Iterator[Iterator[Block]]:
+    """Read the inputs of a run again: yield the blocks of each vantage point, with their packets' `records` if requested."""
+    for files in inputs.vantage_points():
+        readers = (BlockReader(inputs.paths[file], file, records=records, by_interface=inputs.by_interface) for file in files)
+        yield chain.from_iterable(readers)
 
 
 def run(inputs: Sequence[str], options: Options) -> Run:

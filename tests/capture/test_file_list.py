@@ -164,6 +164,7 @@ def test_hosts_are_distinguished_by_folder_or_by_what_is_found_in_paths(hosts: P
     if want:
         assert names == ["host-1.pcap0", "host-1.pcap1", "host-2.pcap0", "host-2.pcap1"]
         assert [inputs.continues(file) for file in range(4)] == [False, True, False, True]
+        assert inputs.vantage_points() == [range(2), range(2, 4)]
     else:
         assert names == ["host-1.pcap0", "host-2.pcap0", "host-1.pcap1", "host-2.pcap1"]
 

@@ -63,11 +63,10 @@ def capture_sets(inputs: Inputs) -> list[tuple[int, int]]:
     Each range has the captures of one vantage point. If any capture may contain TLS secrets, which apply to all captures after it, there is
     one range.
     """
-    files = len(inputs.paths)
-    starts = [file for file in range(files) if not inputs.continues(file)]
-    if len(starts) > 1 and any(map(_can_bring_secrets, inputs.paths)):
-        starts = [0]
-    return list(zip(starts, [*starts[1:], files], strict=True))
+    sets = inputs.vantage_points()
+    if len(sets) > 1 and any(map(_can_bring_secrets, inputs.paths)):
+        sets = [range(len(inputs.paths))]
+    return [(files.start, files.stop) for files in sets]
 
 
 def shares_of(inputs: Inputs, sets: Sequence[tuple[int, int]], count: int | None = None) -> list[FlowShare]:
