@@ -15,15 +15,11 @@ from pulsarscope.model.flow import endpoints_of, reverse_key, source_endpoint
 from pulsarscope.model.limits import SEQUENCE_JUMP_MAX_BYTES
 from pulsarscope.model.platform import load_native
 from pulsarscope.tcp.placement import PacketPlace
-from pulsarscope.tcp.sequence import SEQUENCE_MASK
+from pulsarscope.tcp.sequence import SEQUENCE_HALF, SEQUENCE_MASK
 from pulsarscope.tcp.stream_starts import StreamStarts
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
-
-
-_HALF = SEQUENCE_MASK // 2 + 1
-"""Half of all sequence numbers."""
 
 
 class _Stream(Struct, gc=False):
@@ -141,7 +137,7 @@ def _carriers(
     """Return packet, flags, start and end of the selected segments, except those that `copies` take."""
     compiled: Any = segments
     carriers: list[tuple[int, int, int, int]]
-    reach = SEQUENCE_JUMP_MAX_BYTES if stream.is_long else _HALF
+    reach = SEQUENCE_JUMP_MAX_BYTES if stream.is_long else SEQUENCE_HALF
     if hasattr(compiled, "copies") and not ranges.starts:
         position = stream.sequence, stream.length, reach, stream.is_long
         carriers, stream.length = compiled.copies(position, ranges.compiled, (ranges.complete, named), *ranges.at_packets, file, copies)
@@ -152,7 +148,7 @@ def _carriers(
     for packet, _, seq, _, flags, _, payload, _, _, _ in segments:
         start = end = 0
         if payload:  # as in `bytes_of`, without its calls
-            distance = (seq + (flags >> 1 & 1) - first - length + _HALF & SEQUENCE_MASK) - _HALF
+            distance = (seq + (flags >> 1 & 1) - first - length + SEQUENCE_HALF & SEQUENCE_MASK) - SEQUENCE_HALF
             if -reach <= distance <= reach:
                 start = length + distance
                 end = start + len(payload)

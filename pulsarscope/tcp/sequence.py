@@ -5,7 +5,10 @@ from __future__ import annotations
 SEQUENCE_MASK = 0xFFFF_FFFF
 """Bits of a sequence number."""
 
+SEQUENCE_HALF = 0x8000_0000
+"""Half of all sequence numbers: up to this distance, two of them alone tell which is ahead."""
+
 
 def sequence_difference(start: int, end: int) -> int:
     """Return the signed distance from `start` to `end` in bytes, -2^31 to 2^31 - 1."""
-    return ((end - start + 0x8000_0000) & SEQUENCE_MASK) - 0x8000_0000
+    return ((end - start + SEQUENCE_HALF) & SEQUENCE_MASK) - SEQUENCE_HALF

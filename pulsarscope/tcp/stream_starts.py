@@ -8,14 +8,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pulsarscope.model.flow import FILE_SHIFT
+from pulsarscope.tcp.sequence import SEQUENCE_HALF
 
 if TYPE_CHECKING:
     from pulsarscope.tcp.connection import ConnectionEvents
 
 SEQUENCE_BITS = 32
-
-UNAMBIGUOUS_BYTES = 1 << SEQUENCE_BITS - 1
-"""Length up to which the sequence numbers of a stream alone tell where its segments lie, however far others are from its bytes."""
 
 
 class StreamStarts:
@@ -34,7 +32,7 @@ class StreamStarts:
                 connection = event.connection
                 first, second = (max(stream.first_sequence(), 0) for stream in connection.streams)
                 place = connection.file << FILE_SHIFT | connection.packet
-                if any(stream.length > UNAMBIGUOUS_BYTES for stream in connection.streams):
+                if any(stream.length > SEQUENCE_HALF for stream in connection.streams):
                     self._long.add(place)
                 self._places.append(place)
                 self._sequences.append(first << SEQUENCE_BITS | second)
@@ -63,5 +61,5 @@ class StreamStarts:
         return dict(zip(packets, both, strict=True))
 
     def is_long(self, file: int, packet: int) -> bool:
-        """Return True if a stream of the connection with this first packet is longer than `UNAMBIGUOUS_BYTES`."""
+        """Return True if a stream of the connection with this first packet is longer than `SEQUENCE_HALF`."""
         return file << FILE_SHIFT | packet in self._long
