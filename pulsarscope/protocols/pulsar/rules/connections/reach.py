@@ -16,7 +16,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_addresses, is_loopback, literal_of, may_be
 from pulsarscope.protocols.pulsar.rules.connections.handshakes import judge_handshakes
-from pulsarscope.protocols.pulsar.rules.connections.unopened import failure_of, judge_unopened
+from pulsarscope.protocols.pulsar.rules.connections.unopened import failure_of, judge_unopened, kinds_of
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.exchanges.requests import LATE, REACH, late_text
 from pulsarscope.protocols.pulsar.text.formatting import host, listing
@@ -238,7 +238,7 @@ def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], 
             if server in reported or not tried or not may_be(target.partition("://")[2] or target, server):
                 continue
             reported.add(server)
-            kinds = " or ".join(dict.fromkeys(failure_of(failure) or "" for failure in tried))
+            kinds = " or ".join(kinds_of(tried))
             answer = f"answers CONNECT {fact.where.name} with {fact.values['answer']}" if fact.values["answer"] else "does not connect it"
             text = (
                 f"The proxy {proxy} does not reach broker {target} for client {fact.values['client']}: "
@@ -314,7 +314,7 @@ def _report_unreachable(
     first, last = failures[0], failures[-1]
     source = max((fact for fact in advertised if fact.where.time <= first.where.time), key=lambda fact: fact.where.time)
     address = next(address for address in source.values["addresses"] if may_be(address, server))
-    kinds = list(dict.fromkeys(failure_of(fact) or "" for fact in failures))
+    kinds = kinds_of(failures)
     worked = any(fact.values["server"] == server for fact in spoken)
     span = last.values["end"] - first.where.time
     topic = f" for {source.values['topic']}" if source.values["topic"] else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 
 from pulsarscope.dissect.contract.rules import UNREAD, Fact, ReportFinding
@@ -29,6 +29,11 @@ def failure_of(fact: Fact) -> str | None:
     return "closed at once" if values["closed"] == "fin" else "reset" if values["client_bytes"] else "refused"
 
 
+def kinds_of(failures: Iterable[Fact]) -> list[str]:
+    """Return how connections failed, each way once."""
+    return list(dict.fromkeys(failure_of(fact) or "" for fact in failures))
+
+
 def judge_unopened(
     client: str, server: str, failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding, thresholds: Thresholds
 ) -> None:
@@ -44,7 +49,7 @@ def judge_unopened(
     tried = [fact for fact in failures if fact.what == UNREAD and fact.where.time >= until and failure_of(fact) in _UNOPENED]
     if not tried or (span := tried[-1].values["end"] - tried[0].where.time) < thresholds.ns("broker-unreachable-tries-seconds"):
         return
-    kinds = list(dict.fromkeys(failure_of(fact) or "" for fact in tried))
+    kinds = kinds_of(tried)
     worked = any(fact.values["server"] == server for fact in spoken)
     attempts = f"{len(tried):,} connections within {duration(span)} were" if len(tried) > 1 else f"for {duration(span)}, a connection was"
     text = f"Client {client} does not reach broker {server}: {attempts} {' or '.join(kinds)}{', after it had worked' if worked else ''}."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pulsarscope.protocols.pulsar.text.formatting import error_text
+
 _ADVICE = {
     "MetadataError": "Look at the broker's log and at its metadata store, such as ZooKeeper.",
     "PersistenceError": "Look at the broker's log and at its bookies, which keep the topic's ledgers.",
@@ -24,8 +26,9 @@ _BY_MESSAGE = {
 """Advice by a part of the broker's message, where the name of the error says less."""
 
 
-def with_advice(text: str, request: str | None, error: str | None, message: str | None) -> str:
-    """Return the sentence about a refused request, followed by advice on this error and message of the broker."""
+def refusal_text(title: str, request: str | None, error: str | None, message: str | None) -> str:
+    """Return the sentence about a refused request, whose `title` begins it, followed by advice on this error and message of the broker."""
+    text = f"{title} was refused with {error_text(error, message)}."
     if (request, error) == ("SUBSCRIBE", "SubscriptionNotFound"):
         return f"{text} {_NO_SUBSCRIPTION}"
     advice = next((advice for part, advice in _BY_MESSAGE.items() if part in (message or "")), _ADVICE.get(error or ""))

@@ -17,10 +17,10 @@ from pulsarscope.model.text import duration, either
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import gap_note, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.exchanges import departures, holders, lookups, schemas
-from pulsarscope.protocols.pulsar.rules.exchanges.refusals import with_advice
+from pulsarscope.protocols.pulsar.rules.exchanges.refusals import refusal_text
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import AUTHORIZATION_ERRORS, is_transaction_error
 from pulsarscope.protocols.pulsar.session.exchanges import ENTRY, MEMORY, requests_with
-from pulsarscope.protocols.pulsar.text.formatting import error_text, host
+from pulsarscope.protocols.pulsar.text.formatting import host
 
 FROM_MEMORY, STORED = requests_with(MEMORY), requests_with(ENTRY)
 
@@ -206,8 +206,7 @@ class RequestRule(ConnectionRule):
         evidence = {"frames": [where.name, response_name(row)], "request": row.request, "topic": row.topic, "error": row.error}
         if code == "request-failed":
             evidence |= self._context.thresholds.evidence()
-        text = f"{self._title(row)} was refused with {error_text(row.error, row.error_message)}."
-        self._context.report(code, where, with_advice(text, row.request, row.error, row.error_message), evidence)
+        self._context.report(code, where, refusal_text(self._title(row), row.request, row.error, row.error_message), evidence)
 
     def _exchange(self, row: ExchangeRow) -> None:
         if self._doubtful:

@@ -21,7 +21,7 @@ from pulsarscope.protocols.pulsar.rules.exchanges.departures import (
     TOPICS,
     is_moving,
 )
-from pulsarscope.protocols.pulsar.rules.exchanges.refusals import with_advice
+from pulsarscope.protocols.pulsar.rules.exchanges.refusals import refusal_text
 from pulsarscope.protocols.pulsar.text.formatting import error_text, host, listing, nouns_text
 
 CODES = table(
@@ -252,10 +252,10 @@ def _report_unserved(topic: str, facts: Sequence[Fact], report: ReportFinding, t
             continue
         if came_back < where.time and deleted.get(client, -1) < came_back:
             request, error = values["request"], values["error"]
-            text = f"{request} of {client} for {topic} was refused with {error_text(error, values['message'])}."
+            text = refusal_text(f"{request} of {client} for {topic}", request, error, values["message"])
             evidence = {"frames": [where.name, values["frame"]], "request": request, "topic": topic, "error": error}
             evidence |= thresholds.evidence("request-failed-moving-seconds")
-            report("request-failed", where, with_advice(text, request, error, values["message"]), evidence)
+            report("request-failed", where, text, evidence)
 
 
 def _report_loop(topic: str, unloads: Sequence[Sequence[Fact]], report: ReportFinding, thresholds: Thresholds) -> None:
