@@ -36,8 +36,10 @@ def refuse_terminal(request: Any) -> None:
 
 def warn_of_suffix(request: Any) -> None:
     """Warn if the name of the output has the suffix of a format that a command does not write."""
+    if request.out is None or request.quiet or request.export is not None:
+        return
     choices = _choices(next(field.type for field in msgspec.structs.fields(type(request)) if field.name == "format"))
-    if request.out is None or request.quiet or not choices or request.export is not None:
+    if not choices:
         return
     from pulsarscope.capture.formats.compression import COMPRESSED_SUFFIXES  # few runs write files
 
