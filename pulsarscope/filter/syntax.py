@@ -369,8 +369,8 @@ def _expected(terminals: set[str], text: str, place: Place) -> str:
     if start == len(text) and "CLOSING" in terminals:
         return "a closing parenthesis is missing"
     word = text[start : start + 1]
-    if text[start : start + 2] in {"=~", "~"} or word == "~":
-        return f"{text[start : start + 2].strip()} is not an operator: write matches for a regular expression"
+    if text.startswith(("=~", "~"), start):
+        return f"{'~' if word == '~' else '=~'} is not an operator: write matches for a regular expression"
     if word in _COMMON_MISTAKES and end - start <= 1:
         return _COMMON_MISTAKES[word]
     unit = text[start:end]

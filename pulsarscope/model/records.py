@@ -284,8 +284,8 @@ ALL = tuple(kind for kind in ROWS if kind != JourneyRow.kind)
 
 def refuse_unknown(kinds: frozenset[str]) -> None:
     """Raise UsageError unless all of these are kinds of records."""
-    for name in sorted(kinds - ROWS.keys()):
-        raise UsageError(f'unknown record kind "{name}"{hint_for(name, [*ROWS])}')
+    if unknown := sorted(kinds - ROWS.keys()):
+        raise UsageError(f'unknown record kind "{unknown[0]}"{hint_for(unknown[0], [*ROWS])}')
 
 
 class Column(msgspec.Struct, frozen=True):

@@ -98,6 +98,8 @@ ERRORS = [
     ("(size == 5", "a closing parenthesis is missing", ""),
     ("size == 5)", "unexpected text after the end", ")"),
     ('topic =~ "x"', "=~ is not an operator: write matches", "="),
+    ('topic~"x"', "~ is not an operator: write matches", "~"),
+    ("topic ~", "~ is not an operator: write matches", "~"),
     ('topic ~ "x"', "~ is not an operator: write matches", "~"),
     ("size & 5", "& is not an operator: write && or and", "&"),
     ("size | 5", "| is not an operator: write || or or", "|"),
