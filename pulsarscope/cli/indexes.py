@@ -110,7 +110,7 @@ class IndexKeeper:
         run, writer = browsed.run, self._writer
         with self._noting():
             if writer is not None:
-                for batch in packets(run.inputs):
+                for batch in packets(run.inputs, run.starts):
                     if cancelled():
                         return
                     writer.add_packets(batch)

@@ -25,7 +25,7 @@ from pulsarscope.cli.progress import reading_progress, with_progress
 from pulsarscope.cli.rereadable import rereadable
 from pulsarscope.cli.selected_rows import SelectedRows
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.engine.local import NO_STREAM, SelectedPackets, packets, some_packets, stream_starts
+from pulsarscope.engine.local import NO_STREAM, SelectedPackets, packets, some_packets
 from pulsarscope.engine.options import Options
 from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
@@ -74,11 +74,13 @@ def write_packets(request: ExtractRequest) -> int:
                 redaction = None if key is None else _redaction(key, first, stack)
                 sink = output.open(request, first.inputs.paths)
                 selection = _select(request, kinds, row_filter, first, redaction)
-                if (first.fragmented or not first.complete) and redaction is None:  # a redacted packet is built anew and never fragmented
-                    _select_fragments(request, first, selection)
                 if redaction is not None:
-                    _redact(request, first, selection, redaction)
-                copied = _selected(first, selection, redaction)
+                    copied = _redacted_packets(_redact(request, first, selection, redaction), selection, redaction)
+                else:
+                    whole = first if request.limit is None else _annotate(request, kinds, first, selection)
+                    if whole.fragmented:  # a redacted packet is built anew and never fragmented
+                        _select_fragments(request, whole, selection)
+                    copied = some_packets(whole.inputs, whole.starts, selection)
             _copy(request, run, selection, sink, copied, redaction)
             if not request.quiet and row_filter is not None and (absence := row_filter.absence()) is not None:
                 warn(absence)
@@ -137,7 +139,7 @@ def _select(
     with reading_progress(first.inputs, quiet=request.quiet) as progress:
         for batch, rows in SelectedRows(kinds, row_filter, request.limit).batches(first):
             for row in others(batch.rows):
-                if isinstance(row, FindingRow) and redaction is None:  # its text quotes the traffic
+                if isinstance(row, FindingRow) and redaction is None and request.limit is None:  # its text quotes the traffic
                     selection.annotate(row)
             warn_of(damage(others(batch.rows)), first.inputs.paths)
             ordered, selected = split(rows)
@@ -169,19 +171,30 @@ def _may_select(row: Row, row_filter: Filter | None, run: RowsRun, redaction: Re
     return row_filter is not None or not isinstance(row, ConnectionRow) or row.dissector is not None
 
 
-def _redact(request: ExtractRequest, first: AnyRun, selection: PacketSelection, redaction: Redaction) -> None:
-    """Read the captures for the bytes of their frames."""
+def _annotate(request: ExtractRequest, kinds: tuple[str, ...], first: AnyRun, selection: PacketSelection) -> AnyRun:
+    """Read the captures for the findings, which come late for some packets: a limit ended the first run early. Return the run."""
+    run = first.again(msgspec.structs.replace(_options(request, kinds, None), records=frozenset({FindingRow.kind}), columns=True))
+    for batch in with_progress(first.inputs, run, quiet=request.quiet):
+        for row in others(batch.rows):
+            if isinstance(row, FindingRow):
+                selection.annotate(row)
+    return run
+
+
+def _redact(request: ExtractRequest, first: AnyRun, selection: PacketSelection, redaction: Redaction) -> AnyRun:
+    """Read the captures for the bytes of their frames, and return the run."""
     run = first.again(_frame_options(request, raw=True))
     for batch in with_progress(first.inputs, run, quiet=request.quiet):
         redaction.add(batch, run, selection.carries)
+    return run
 
 
-def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketSelection) -> None:
+def _select_fragments(request: CommandRequest, run: AnyRun, selection: PacketSelection) -> None:
     """Select all IP fragments of selected packets. Fragments precede the packet that completes them, so this takes a separate reading."""
     file = 0
     fragments = array("q")  # of the current file
     selected: set[int] = set()
-    for batch in with_progress(first.inputs, packets(first.inputs), quiet=request.quiet):
+    for batch in with_progress(run.inputs, packets(run.inputs, run.starts), quiet=request.quiet):
         if batch.file != file:
             selection.select_packets(file, fragments)
             file, fragments, selected = batch.file, array("q"), set()
@@ -193,13 +206,9 @@ def _select_fragments(request: CommandRequest, first: AnyRun, selection: PacketS
     selection.select_packets(file, fragments)
 
 
-def _selected(first: AnyRun, selection: PacketSelection, redaction: Redaction | None) -> Iterator[SelectedPackets]:
-    """Read the inputs once more for the selected packets; redacted packets are built anew."""
-    if redaction is None:
-        starts = first.starts if first.complete else None  # a limit ends the run early
-        yield from some_packets(first.inputs, starts or stream_starts(first.inputs), selection)
-        return
-    for batch in packets(first.inputs):
+def _redacted_packets(run: AnyRun, selection: PacketSelection, redaction: Redaction) -> Iterator[SelectedPackets]:
+    """Read the inputs once more, and yield the selected packets, built anew."""
+    for batch in packets(run.inputs, run.starts):
         made = {packet.number: packet for packet in redaction.packets(batch)}
         found = []
         for record, place in batch.packets:

@@ -10,11 +10,11 @@ from pulsarscope.capture import Block, BlockReader, Blocks, CopiedPackets, Input
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS, Options
 from pulsarscope.engine.row_batch import DAMAGE_CODES, RowBatch, Totals
-from pulsarscope.model.byte_ranges import ByteRanges
+from pulsarscope.model.byte_ranges import NO_RANGES, ByteRanges
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import refuse_unknown
-from pulsarscope.tcp import Assembler, PacketPlace, Placement, SelectedPlaces, StreamStarts
+from pulsarscope.tcp import Assembler, PacketPlace, SelectedPlaces, StreamStarts
 
 __all__ = [
     "ALL_RECORDS",
@@ -29,7 +29,6 @@ __all__ = [
     "run",
     "run_blocks",
     "some_packets",
-    "stream_starts",
 ]
 
 NO_STREAM = (None, "", 0, 0, 0)
@@ -171,19 +170,22 @@ class PacketChoice(Protocol):
         """Return the lines of the comment on a packet at a place; None when it is not selected. Call it for packets in order."""
 
 
-def packets(inputs: Inputs) -> Iterator[PacketBatch]:
-    """Read the inputs of a run again, to copy packets: all of them, each with its place."""
+def packets(inputs: Inputs, starts: StreamStarts | None) -> Iterator[PacketBatch]:
+    """Read the inputs of a run again, to copy packets: all of them, each with its place. `starts`: those of the run, if it has them."""
+    everything = NO_RANGES._replace(complete=True)
+    starts = starts or _stream_starts(inputs)
     for blocks in _blocks_again(inputs, records=True):
-        assembler, placement = Assembler(), Placement()
+        placed = SelectedPlaces(starts, lambda *_: everything)
         for block in blocks:
-            places = placement.feed(block, assembler.feed(block, inputs.following_start(block.file)))
+            places = placed.feed(block)
             located = [(record, places.get(record.number)) for record in block.records]
             yield PacketBatch(block.file, block.bytes_read, block.packets, located, block.fragments, block.flows)
 
 
-def some_packets(inputs: Inputs, starts: StreamStarts, selection: PacketChoice) -> Iterator[SelectedPackets]:
-    """Read the inputs of a run again, to copy selected packets; `starts`: where the streams begin."""
+def some_packets(inputs: Inputs, starts: StreamStarts | None, selection: PacketChoice) -> Iterator[SelectedPackets]:
+    """Read the inputs of a run again, to copy selected packets; `starts`: those of the run, if it has them."""
     native = load_native()[0]
+    starts = starts or _stream_starts(inputs)
     for blocks in _blocks_again(inputs, records=True):
         placed = SelectedPlaces(starts, selection.ranges)
         for block in blocks:
@@ -199,7 +201,7 @@ def some_packets(inputs: Inputs, starts: StreamStarts, selection: PacketChoice) 
             yield SelectedPackets(block.file, block.bytes_read, block.packets, found, copied)
 
 
-def stream_starts(inputs: Inputs) -> StreamStarts:
+def _stream_starts(inputs: Inputs) -> StreamStarts:
     """Read the inputs of a run again, to find where the streams of all connections begin."""
     starts = StreamStarts()
     for blocks in _blocks_again(inputs):

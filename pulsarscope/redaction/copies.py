@@ -75,7 +75,7 @@ def write_copies(run: AnyRun, key: bytes, folder: Path, watch: Callable[[RowBatc
                 redaction.add(batch, run, lambda _: True)
                 connections |= {row.connection for row in batch.rows if isinstance(row, ConnectionRow) and redaction.allows(row, run)}
                 watch(batch)
-            by_file = groupby(packets(run.inputs), lambda packet_batch: packet_batch.file)
+            by_file = groupby(packets(run.inputs, run.starts), lambda packet_batch: packet_batch.file)
             following = next(by_file, None)
             for index, path in enumerate(paths):
                 with Path(path).open("wb") as stream:

@@ -22,8 +22,7 @@ from __future__ import annotations
 from pulsarscope.tcp.assembler import Assembler
 from pulsarscope.tcp.connection import Connection, ConnectionEvents
 from pulsarscope.tcp.pieces import Data, Gap, Item, Piece
-from pulsarscope.tcp.placement import PacketPlace, Placement
-from pulsarscope.tcp.selected_places import SelectedPlaces
+from pulsarscope.tcp.selected_places import PacketPlace, SelectedPlaces
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.stream import Stream
 from pulsarscope.tcp.stream_starts import StreamStarts
@@ -37,7 +36,6 @@ __all__ = [
     "Item",
     "PacketPlace",
     "Piece",
-    "Placement",
     "SelectedPlaces",
     "Stream",
     "StreamStarts",

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -14,12 +14,26 @@ from pulsarscope.model.byte_ranges import ByteRanges, Ranges
 from pulsarscope.model.flow import endpoints_of, reverse_key, source_endpoint
 from pulsarscope.model.limits import SEQUENCE_JUMP_MAX_BYTES
 from pulsarscope.model.platform import load_native
-from pulsarscope.tcp.placement import PacketPlace
 from pulsarscope.tcp.sequence import SEQUENCE_HALF, SEQUENCE_MASK
 from pulsarscope.tcp.stream_starts import StreamStarts
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Block, Segment
+
+
+class PacketPlace(NamedTuple):
+    """Position of one packet's payload in a stream."""
+
+    connection: str
+    """Name of the connection, file:packet."""
+    source: str
+    """Endpoint of the sender."""
+    flags: int
+    """TCP flags."""
+    start: int
+    """Offset of the first captured byte in the sender's stream."""
+    end: int
+    """Offset after the last captured byte; equal to `start` for a packet without payload."""
 
 
 class _Stream(Struct, gc=False):
@@ -147,7 +161,7 @@ def _carriers(
     carriers, at, count, before = [], 0, len(starts), -1
     for packet, _, seq, _, flags, _, payload, _, _, _ in segments:
         start = end = 0
-        if payload:  # as in `bytes_of`, without its calls
+        if payload:
             distance = (seq + (flags >> 1 & 1) - first - length + SEQUENCE_HALF & SEQUENCE_MASK) - SEQUENCE_HALF
             if -reach <= distance <= reach:
                 start = length + distance

@@ -675,5 +675,7 @@ def test_a_capture_without_interfaces_is_one_vantage_point(tmp_path: Path) -> No
 def test_packets_for_who_copies_them_are_of_the_connections_of_their_interfaces(tmp_path: Path) -> None:
     path = write_pcapng(tmp_path / "a.pcapng", bridged(packets_of(CAPTURES / "quickstart.pcapng")))
     inputs = expand_inputs([str(path)], "interface")
-    places = [(record.interface.name, place.connection) for batch in pipeline.packets(inputs) for record, place in batch.packets if place]
+    places = [
+        (record.interface.name, place.connection) for batch in pipeline.packets(inputs, None) for record, place in batch.packets if place
+    ]
     assert set(places) == {("veth0", "0:1"), ("br0", "0:2")}

@@ -24,7 +24,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, Fr
 from pulsarscope.protocols import make_dissectors
 from tests.places import CAPTURES
 from tests.scenarios.capturefile import write_pcap
-from tests.scenarios.commands import CONNECT, CONNECTED, PING, send
+from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, send
 from tests.scenarios.conversation import Conversation
 from tests.scenarios.pcapng_blocks import blocks, comments
 
@@ -261,6 +261,19 @@ def test_a_filter_selects_packets_as_without_redaction(tmp_path: Path) -> None:
     for out, redact in ((plain, False), (share, True)):
         write_packets(ExtractRequest(files=[path], out=str(out), redact=redact, filter="command in {SEND, SEND_RECEIPT}", quiet=True))
     assert comments(plain.read_bytes()) == comments(share.read_bytes())
+
+
+def test_a_connection_that_seems_to_be_of_the_one_before_is_copied_from_its_first_packet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first packet is a stray until the server answers, here in another block."""
+    monkeypatch.setattr("pulsarscope.capture.reader.READ_BLOCK_BYTES", 100)
+    monkeypatch.setattr("pulsarscope.capture.reader.READ_BLOCK_MAX_BYTES", 100)
+    first = Conversation().handshake().client(CONNECT).server(CONNECTED).packets
+    second = Conversation(client_isn=1_258_000_000).client(PING).server(PONG).close().packets
+    path = write_pcap(tmp_path / "in.pcap", [*first, *second])
+    copied = rows_of(redacted(path, tmp_path / "share.pcapng", quiet=True))
+    assert [row.command for row in copied if isinstance(row, FrameRow)] == ["CONNECT", "CONNECTED", "PING", "PONG"]
 
 
 def test_comments_and_bytes_of_no_frame_are_not_copied(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def indexed(path: Path, place: Path) -> Index:
     run, writer = local.run([str(path)], INDEX_OPTIONS), IndexWriter(place, identity)
     for batch in run:
         writer.add(batch.rows)
-    for packets in local.packets(inputs):
+    for packets in local.packets(inputs, run.starts):
         writer.add_packets(packets)
     writer.finish(IndexTotals.of(run))
     return Index(place, identity)

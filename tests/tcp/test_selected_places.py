@@ -10,12 +10,13 @@ import pytest
 
 from pulsarscope.capture import BlockReader
 from pulsarscope.model.byte_ranges import NO_RANGES, ByteRanges, Ranges
-from pulsarscope.tcp import Assembler, PacketPlace, Placement, SelectedPlaces, StreamStarts
+from pulsarscope.tcp import Assembler, PacketPlace, SelectedPlaces, StreamStarts
 from tests.scenarios.both_readers import reader
 from tests.scenarios.capturefile import Packet, pcap
 from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.recapture import segments_of, shuffled
 
-CLIENT = "10.0.0.1:40000"
+CLIENT, SERVER = "10.0.0.1:40000", "10.0.0.2:6650"
 BLOCK_SIZES = pytest.mark.parametrize("read_bytes", [100, 700, 1 << 20])
 
 
@@ -37,15 +38,6 @@ def ranges_of(starts: array[int], ends: array[int], choice: str) -> ByteRanges:
     return ByteRanges((), (), compiled)
 
 
-def places(packets: list[Packet]) -> dict[int, PacketPlace]:
-    """Place all packets, following TCP."""
-    assembler, placement = Assembler(), Placement()
-    result: dict[int, PacketPlace] = {}
-    for block in BlockReader(io.BytesIO(pcap(packets))):
-        result |= placement.feed(block, assembler.feed(block))
-    return result
-
-
 def selected(packets: list[Packet], read_bytes: int, ranges: Ranges, named: frozenset[int] = frozenset()) -> dict[int, PacketPlace]:
     """Place the selected packets."""
     assembler, starts = Assembler(), StreamStarts()
@@ -57,6 +49,69 @@ def selected(packets: list[Packet], read_bytes: int, ranges: Ranges, named: froz
     for block in BlockReader(io.BytesIO(pcap(packets)), read_bytes=read_bytes):
         result |= placed.feed(block, named)
     return dict(sorted(result.items()))
+
+
+def places(packets: list[Packet], read_bytes: int = 1 << 20) -> dict[int, PacketPlace]:
+    """Place all packets."""
+    everything = NO_RANGES._replace(complete=True)
+    return selected(packets, read_bytes, lambda _connection, _source: everything)
+
+
+@BLOCK_SIZES
+def test_a_packet_has_its_connection_its_sender_and_its_bytes(read_bytes: int) -> None:
+    packets = Conversation().handshake().client(b"abcdef", mss=4).server(b"xyz").close().packets
+    result = places(packets, read_bytes)
+    assert {place.connection for place in result.values()} == {"0:1"}
+    assert [(place.source, place.start, place.end) for place in result.values() if place.end > place.start] == [
+        (CLIENT, 0, 4),
+        (CLIENT, 4, 6),
+        (SERVER, 0, 3),
+    ]
+    assert [place.flags & 0x17 for place in result.values()] == [0x02, 0x12, 0x10, 0x10, 0x10, 0x10, 0x10, 0x10, 0x11, 0x11, 0x10]
+
+
+@BLOCK_SIZES
+def test_copies_and_late_packets_have_their_place_and_connections_do_not_mix(read_bytes: int) -> None:
+    first = Conversation().handshake().client(b"abc").client(b"def").packets
+    second = Conversation(client_isn=50_000_000).handshake().client(b"ghi").packets
+    result = places([*first, first[5], *first[3:4], *second], read_bytes)
+    data = [(number, place.connection, place.start, place.end) for number, place in sorted(result.items()) if place.end]
+    assert data == [(4, "0:1", 0, 3), (6, "0:1", 3, 6), (8, "0:1", 3, 6), (9, "0:1", 0, 3), (13, "0:10", 0, 3)]
+
+
+@BLOCK_SIZES
+def test_numbers_wrap(read_bytes: int) -> None:
+    packets = Conversation(client_isn=(1 << 32) - 4).handshake().client(b"abcdefgh", mss=2).packets
+    assert [place[3:] for place in places(packets, read_bytes).values() if place.end] == [(0, 2), (2, 4), (4, 6), (6, 8)]
+
+
+@BLOCK_SIZES
+def test_disorder_changes_no_place(read_bytes: int) -> None:
+    random = Random(1)  # noqa: S311 - for a test
+    conversation = Conversation().handshake().client(random.randbytes(3000), mss=50).server(random.randbytes(3000), mss=70).close()
+    segments = shuffled(segments_of(conversation.packets), random)
+    result = places([segment.packet() for segment in segments], read_bytes)
+    for number, segment in enumerate(segments, 1):
+        first = 1001 if segment.source_port == 40000 else 5001
+        expected = (segment.sequence - first, segment.sequence - first + len(segment.payload)) if segment.payload else (0, 0)
+        assert result[number][3:] == expected
+
+
+def test_bytes_before_the_first_one_seen_and_beyond_any_window_lie_outside_of_the_stream() -> None:
+    conversation = Conversation().client(b"first").packets
+    before = Conversation(client_isn=900).client(b"older").packets
+    far = Conversation(client_isn=(1 << 31) - 5).client(b"jump").packets
+    result = places([*conversation, before[0], far[0]])
+    assert [place[3:] for place in result.values()] == [(0, 5), (0, 0), (-100, -95), (2147482643, 2147482647)]
+
+
+@BLOCK_SIZES
+def test_a_packet_that_waited_as_a_stray_is_of_the_connection_that_it_begins(read_bytes: int) -> None:
+    first = Conversation().handshake().client(b"abc").packets
+    second = Conversation(client_isn=1_258_000_000).client(b"def").server(b"ghi").close().packets
+    result = places([*first, *second], read_bytes)
+    data = [(number, place.connection, place.start, place.end) for number, place in result.items() if place.end]
+    assert data == [(4, "0:1", 0, 3), (6, "0:6", 0, 3), (8, "0:6", 0, 3)]
 
 
 @BLOCK_SIZES

@@ -59,7 +59,7 @@ def _index(request: IndexRequest, output: CommandOutput) -> int:
     from pulsarscope.index.reader import open_index
     from pulsarscope.index.run import SERVED
 
-    options = msgspec.structs.replace(engine_options(request.reading), records=SERVED, rules=True, rows_max=ROWS_MAX)
+    options = msgspec.structs.replace(engine_options(request.reading), records=SERVED, rules=True, rows_max=ROWS_MAX, places=True)
     run = start_run(request.files, options, request.jobs)
     unread = [finding for finding in run.inputs.findings if finding.severity == ERROR]
     if run.inputs.findings:  # the index is of the captures alone, and serves runs that name no other file
@@ -124,7 +124,7 @@ def _write(request: IndexRequest, run: AnyRun, identity: Identity | None, place:
                     writer.add(batch.rows)
                     for fold in folds.values():
                         fold.feed(batch.rows, run.endpoints)
-            for packets_read in with_progress(run.inputs, packets(run.inputs), quiet=request.quiet):
+            for packets_read in with_progress(run.inputs, packets(run.inputs, run.starts), quiet=request.quiet):
                 with output.interrupts.deferred():
                     writer.add_packets(packets_read)
             writer.finish(IndexTotals.of(run), [(name, fold.records()) for name, fold in folds.items()])

@@ -323,6 +323,22 @@ def test_a_limit_counts_records(extracted: Extract, tmp_path: Path) -> None:
     assert numbers(extracted(path, filter="command == PING", limit=2)[1], conversation.packets) == [8, 10]
 
 
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("choice", ["off", "require"])
+def test_a_limit_leaves_no_finding_out_of_the_comments(extracted: Extract, tmp_path: Path, limit: int, choice: str) -> None:
+    """Cover a gap that is found after the limit, as nothing but the end of the capture tells that its bytes are missing."""
+    if choice == "require":
+        pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    conversation = dialogue().client(PING).server(PING).lose("client", len(PING)).client(PING)
+    path = write_pcap(tmp_path / "in.pcap", conversation.packets)
+    with reader(choice):
+        unlimited = extracted(path, filter="command == PING")[2]
+        assert extracted(path, filter="command == PING", limit=limit)[2] == unlimited[:limit]
+        whole = extracted(path, kinds="connection")[2]
+        assert extracted(path, kinds="connection", limit=limit)[2] == whole
+    assert any("stream-gap: " in comment for comment in whole)
+
+
 @pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(random=randoms)
@@ -534,6 +550,7 @@ SELECTIONS: dict[str, dict[str, Any]] = {
     "some-connections": {"kinds": "connection", "filter": "packets > 40", "context": True},
     "unfiltered-frames": {"kinds": "frame", "findings": True},
     "some-frames": {"kinds": "frame", "limit": 7},
+    "first-connections": {"kinds": "connection", "limit": 20},
 }
 
 
