@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -15,17 +15,18 @@ from pulsarscope.dissect.contract.dissector import Dissector
 from pulsarscope.dissect.contract.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.contract.rules import UNREAD, Fact, KeyRule, PackedFact, ReportFinding, RuleFact, UndecidedFacts, Where, where_of
 from pulsarscope.engine.column_rows import OrderedKeys
-from pulsarscope.engine.connection_rules import Calls, ConnectionRules, Order, make_rule_set
+from pulsarscope.engine.connection_rules import ConnectionRules, Order, WaitingRows
 from pulsarscope.engine.expected_findings import ExpectedFindings, Located
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import REPORTED, RowKey
 from pulsarscope.engine.packed_facts import unpack
 from pulsarscope.engine.row_batch import Closed, KeyedFact, PackedFacts
+from pulsarscope.engine.rule_set import RuleSet, WholeFacts, make_rule_set
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
 from pulsarscope.model.ordered_rows import split
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, finding_row
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, finding_row
 
 EmitFact = Callable[[str, str, Fact], None]
 """Function that takes a fact: (name of the rule, key, fact)."""
@@ -41,19 +42,6 @@ STRETCH_MIN = 32
 
 JUDGED_EARLY = "judged_early"
 """Evidence key of the finding that verdicts came too early."""
-
-
-class _Waiting(NamedTuple):
-    """Rows of one connection, with their positions among the current ones, and their handlers."""
-
-    rules: ConnectionRules
-    rows: list[Row]
-    positions: list[int]
-    calls: list[Calls]
-
-    def handle(self) -> None:
-        """Pass the rows to their handlers."""
-        self.rules.handle_all(self.rows, self.positions, self.calls, STRETCH_MIN)
 
 
 def _evaluate_nothing(_key: str, _facts: Sequence[Fact], _report: ReportFinding) -> None:
@@ -164,6 +152,14 @@ class RuleEngine:
         else:
             self._brought.append((order, self.emit_fact, (name, key, fact)))
 
+    def emit_whole(self, positions: Sequence[int], rule_set: RuleSet, facts: WholeFacts) -> None:
+        """Take the facts on a whole connection, like `emit_fact_of`; the last of the positions is that of its end."""
+        numbers, names, packed = rule_set.whole_numbers, rule_set.key_names, self.facts.packed
+        for kind, at, rule, key, *fact in facts:
+            if (name := names.get(rule)) is not None:
+                order, values = (positions[at], numbers[kind]), (name, key, tuple.__new__(Fact, fact))
+                self._brought.append((order, None, packed(*values)) if self._takes_packed else (order, self.emit_fact, values))
+
     def emit_facts_of(self, order: Order, name: str, keys: Sequence[str], fact: Fact) -> None:
         """Take the same fact for each of these keys, like `emit_fact_of`."""
         if self._takes_packed:
@@ -259,7 +255,7 @@ class RuleEngine:
 
     def _hand_out(self, rows: Iterable[tuple[int, Any]], keys: Sequence[RowKey]) -> None:
         """Pass rows, each with its position, to the rules of their connections."""
-        waiting: dict[str, _Waiting] = {}
+        waiting: dict[str, WaitingRows] = {}
         name, of_connection, expected = None, None, False
         for position, row in rows:
             kind = type(row)
@@ -271,7 +267,7 @@ class RuleEngine:
                     self._add_anchor(row, position)
                 elif kind is FindingRow:
                     if (earlier := waiting.pop(row.connection or "", None)) is not None:
-                        earlier.handle()
+                        earlier.handle(STRETCH_MIN)
                     self._note(row)
                     name = of_connection = None
                 continue
@@ -280,7 +276,7 @@ class RuleEngine:
                 if expected := name in self._expected:
                     self._reach(name or "", position, keys, waiting)
                 if (of_connection := waiting.get(name or "")) is None and (rules := self._rules_of(name)) is not None:
-                    of_connection = waiting[name or ""] = _Waiting(rules, [], [], [])
+                    of_connection = waiting[name or ""] = WaitingRows(rules, [], [], [])
             if of_connection is not None:
                 rule_set = of_connection.rules.rule_set
                 if kind is ExchangeRow:
@@ -291,25 +287,26 @@ class RuleEngine:
                 of_connection.positions.append(position)
                 of_connection.calls.append(calls)
         for of_connection in waiting.values():
-            of_connection.handle()
+            of_connection.handle(STRETCH_MIN)
 
-    def _reach(self, name: str, position: int, keys: Sequence[RowKey], waiting: dict[str, _Waiting]) -> None:
+    def _reach(self, name: str, position: int, keys: Sequence[RowKey], waiting: dict[str, WaitingRows]) -> None:
         """Tell the rules of a connection about findings up to the row at a position, after its rows before that."""
         if found := self._expected.due(name, keys[position][0] if keys else sys.maxsize):
             if (of_connection := waiting.pop(name, None)) is not None:
-                of_connection.handle()
+                of_connection.handle(STRETCH_MIN)
             for row in found:
                 self._note(row)
 
-    def _close(self, closed: Closed, position: int, keys: Sequence[RowKey], waiting: dict[str, _Waiting]) -> None:
+    def _close(self, closed: Closed, position: int, keys: Sequence[RowKey], waiting: dict[str, WaitingRows]) -> None:
         """End the rules of a connection, after its rows."""
         name = closed.row.connection or ""
         if name in self._expected:
             self._reach(name, position, keys, waiting)
             self._expected.drop(name)
-        if (of_connection := waiting.pop(name, None)) is not None:
-            of_connection.handle()
-        if (ended := self.connections.pop(name, None)) is not None:
+        if (of_connection := waiting.pop(name, None)) is not None and of_connection.end(closed, position, STRETCH_MIN):
+            del self.connections[name]
+            self._ended.add(name)
+        elif (ended := self.connections.pop(name, None)) is not None:
             ended.closing = closed.closing
             ended.end(closed.row, position)
             self._ended.add(name)

@@ -12,11 +12,11 @@ import pytest
 from pulsarscope.dissect.contract.dissector_rules import Rules
 from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handler, Handlers, KeyRule, RuleContext, RuleFact, Where, where_of
 from pulsarscope.engine import connection_rules, rule_engine
-from pulsarscope.engine.connection_rules import SEQUENCE_ROWS_MAX, make_rule_set
 from pulsarscope.engine.local import run
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.row_batch import Closed
 from pulsarscope.engine.rule_engine import RuleEngine
+from pulsarscope.engine.rule_set import SEQUENCE_ROWS_MAX, make_rule_set
 from pulsarscope.model.findings import SESSION
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow
 from pulsarscope.protocols import make_dissectors
