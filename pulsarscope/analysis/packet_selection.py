@@ -355,12 +355,13 @@ class PacketSelection:
         """
         streams = self._streams.get(connection)
         sent = None if streams is None else streams.of(client=source == streams.client)
+        none = NO_RANGES._replace(at_packets=self._at_packets)
         ranges = None if sent is None else sent.ranges(self._at_packets)
         if connection in self._complete_connections:
-            return (ranges or NO_RANGES)._replace(complete=True)
+            return (ranges or none)._replace(complete=True)
         if connection in self._connections:  # a packet without bytes may be selected because of the one before it
             awaited = connection in self._answering
-            return (ranges or NO_RANGES)._replace(complete=awaited, apart=awaited or None)
+            return (ranges or none)._replace(complete=awaited, apart=awaited or None)
         return ranges
 
     def named(self, file: int, first: int, last: int) -> frozenset[int]:

@@ -339,6 +339,15 @@ def test_a_limit_leaves_no_finding_out_of_the_comments(extracted: Extract, tmp_p
     assert any("stream-gap: " in comment for comment in whole)
 
 
+@pytest.mark.parametrize("choice", ["off", "require"])
+def test_findings_are_in_the_comments_of_packets_of_who_sent_no_frame(extracted: Extract, tmp_path: Path, choice: str) -> None:
+    if choice == "require":
+        pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    path = write_pcap(tmp_path / "in.pcap", Conversation().client(PING).reset("server").packets)
+    with reader(choice):
+        assert "connection-reset: 10.0.0.2:6650 reset the connection." in extracted(path, kinds="connection")[2][-1]
+
+
 @pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(random=randoms)
