@@ -115,6 +115,35 @@ def topics(capture: Capture, size: int) -> None:
     )
 
 
+def consumers(capture: Capture, size: int) -> None:
+    """Subscribe consumers of one subscription, each of which acknowledges an entry."""
+    written(
+        capture,
+        (
+            frame
+            for number in range(10, 10 + size)
+            for frame in (
+                (
+                    CLIENT,
+                    command_frame(
+                        "SUBSCRIBE",
+                        topic="persistent://a/b/c",
+                        subscription="s",
+                        subType="Shared",
+                        consumer_id=number,
+                        request_id=number,
+                    ),
+                ),
+                (SERVER, command_frame("SUCCESS", request_id=number)),
+                (
+                    CLIENT,
+                    command_frame("ACK", consumer_id=number, ack_type="Individual", message_id=[{"ledgerId": 7, "entryId": number}]),
+                ),
+            )
+        ),
+    )
+
+
 def fragments(capture: Capture, size: int) -> None:
     """Write first fragments of packets, without the rest."""
     packet = bytearray(ethernet(ipv4("10.0.0.1", "10.0.0.2", bytes(80))))
@@ -138,6 +167,7 @@ SHAPES: dict[str, Callable[[Capture, int], None]] = {
     "acknowledged-late": acknowledged_late,
     "producers": producers,
     "topics": topics,
+    "consumers": consumers,
     "connections": idle_connections,
     "fragments": fragments,
     "syns": syns,

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import msgspec
+
 from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
@@ -50,8 +52,28 @@ AckedEntry = tuple[int, int, int, int, int]
 """An entry with at least one acknowledged message: file, packet, sub and time of its latest ACK, and the bitmap of the other messages. It
 is a plain tuple, shared by all entries that an ACK acknowledges as a whole: a stream stores all of them after each batch."""
 
-AckedEntries = OrderedDict[Position, AckedEntry]
-"""Acknowledged entries of a subscription by position, in the order of their ACKs."""
+
+class AckedEntries(msgspec.Struct):
+    """Acknowledged entries of a subscription by position, in the order of their ACKs."""
+
+    by_position: OrderedDict[Position, AckedEntry] = msgspec.field(default_factory=OrderedDict)
+    partial: dict[Position, None] = {}
+    """Positions of those with unacknowledged messages, which very many consumers may have to report."""
+
+    def put(self, position: Position, entry: AckedEntry) -> None:
+        """Add an entry, which is not among them."""
+        self.by_position[position] = entry
+        if entry[-1]:
+            self.partial[position] = None
+
+    def take(self, position: Position) -> AckedEntry | None:
+        """Remove and return an entry, if it is among them."""
+        self.partial.pop(position, None)
+        return self.by_position.pop(position, None)
+
+    def first(self) -> Position | None:
+        """Return the position of the entry whose ACK is the oldest, if there are entries."""
+        return next(iter(self.by_position), None)
 
 
 class BatchIndexRule(ConsumerRule[ConsumerState]):
@@ -70,7 +92,8 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         """Report the batches that a consumer acknowledged only partly."""
         if not ending:
             return
-        partial = [(position, *self._unpacked(entry)) for position, entry in self._entries_of(consumer).items() if entry[-1]]
+        entries = self._entries_of(consumer)
+        partial = [(position, *self._unpacked(entries.by_position[position])) for position in entries.partial]
         if partial:
             missing = sum(unacknowledged.bit_count() for *_, unacknowledged in partial)
             batches = "1 batch" if len(partial) == 1 else f"{len(partial):,} batches"
@@ -93,7 +116,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             self._forget_subscription(consumer)
 
     def _entries_of(self, consumer: ConsumerState) -> AckedEntries:
-        return self._acked.get((consumer.topic, consumer.subscription), OrderedDict())
+        return self._acked.get((consumer.topic, consumer.subscription)) or AckedEntries()
 
     def _unpacked(self, entry: AckedEntry) -> tuple[Where, int]:
         """Return the place of the latest ACK of an entry, and the bitmap of the unacknowledged messages."""
@@ -105,7 +128,8 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             self._forget_subscription(consumer)
 
     def _forget_subscription(self, consumer: ConsumerState) -> None:
-        self._size -= len(self._acked.pop((consumer.topic, consumer.subscription), ()))
+        self._size -= len(self._entries_of(consumer).by_position)
+        self._acked.pop((consumer.topic, consumer.subscription), None)
 
     def _ack(self, row: FrameRow) -> None:
         consumer, fields = self.find(row), row.fields or {}
@@ -114,33 +138,33 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         key = consumer.topic, consumer.subscription
         if key not in self._acked and len(self._acked) >= SUBSCRIPTIONS_MAX:
             return
-        entries = self._acked.setdefault(key, OrderedDict())
+        entries = self._acked.setdefault(key, AckedEntries())
         self._source, file, packet, sub, time, _ = where_of(row)
         whole = file, packet, sub, time, 0
         is_cumulative = fields.get("ack_type") == "Cumulative"
         ids = fields.get("message_id") or ()
         for message_id, position in zip(ids, positions_of(ids), strict=True):
             if is_cumulative:
-                while entries and (first := next(iter(entries))) < position:
-                    del entries[first]
+                while (first := entries.first()) is not None and first < position:
+                    entries.take(first)
                     self._size -= 1
-            if (previous := entries.pop(position, None)) is None and self._size < ENTRIES_MAX:
+            if (previous := entries.take(position)) is None and self._size < ENTRIES_MAX:
                 self._size += 1
-            elif previous is None and entries:
-                entries.popitem(last=False)
+            elif previous is None and (first := entries.first()) is not None:
+                entries.take(first)
             elif previous is None:
                 continue  # entries of other subscriptions use up the bound
             ack_set = message_id.get("ack_set")
             remaining = bitmap(ack_set) & (1 << INDEXES_MAX) - 1 if ack_set else 0
             remaining = remaining if previous is None else remaining & previous[-1]
-            entries[position] = (file, packet, sub, time, remaining) if remaining else whole
+            entries.put(position, (file, packet, sub, time, remaining) if remaining else whole)
 
     def _message(self, row: FrameRow) -> None:
         consumer, fields = self.find(row), row.fields or {}
         if consumer is None:
             return
         position = position_of(fields.get("message_id"))
-        known = self._entries_of(consumer).get(position)
+        known = self._entries_of(consumer).by_position.get(position)
         if known is None:
             return
         acked, unacknowledged = self._unpacked(known)
@@ -151,7 +175,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             delivered &= bitmap(fields["ack_set"])
         repeated = delivered & ~unacknowledged
         if repeated:
-            del self._entries_of(consumer)[position]
+            self._entries_of(consumer).take(position)
             self._size -= 1
             where = where_of(row)
             ledger, entry = position
@@ -170,7 +194,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         """Skip entries that were not acknowledged before; see `ConnectionRule.columns`."""
         again: list[int] = []
         for group in frames.consumers:
-            if (consumer := self.consumers.get(group.id)) is not None and (entries := self._entries_of(consumer)):
+            if (consumer := self.consumers.get(group.id)) is not None and (entries := self._entries_of(consumer).by_position):
                 again += [place for place, position in zip(group.places, group.positions, strict=True) if position in entries]
         for place in sorted(again):
             handle(place)
