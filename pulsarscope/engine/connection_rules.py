@@ -136,13 +136,13 @@ class ConnectionRules:
                 return self._latest
         return self._last
 
-    def add_finding(self, row: FindingRow) -> None:
-        """Keep a finding of the layers below about the connection."""
+    def add_finding(self, row: FindingRow, sender: str | None) -> None:
+        """Keep a finding of the layers below about the connection, or the stream of one side."""
         self._lost = self._lost or row.code in LOSS_CODES
         self._reported = self._reported or {}
         reported = self._reported.setdefault(row.code, [])
         if len(reported) < REPORTED_MAX:
-            reported.append(ReportedFinding(where_of(row), row.text, dict(row.evidence or {})))
+            reported.append(ReportedFinding(where_of(row), sender, dict(row.evidence or {})))
 
     def reported(self, code: str) -> Sequence[ReportedFinding]:
         """See `RuleContext`."""

@@ -15,6 +15,8 @@ class Located(NamedTuple):
     connection: str
     row: Any
     order: int
+    sender: str | None = None
+    """Endpoint whose stream it is about, if it is about one."""
 
 
 class ExpectedFindings:
@@ -34,12 +36,13 @@ class ExpectedFindings:
         """Add a finding after those of the same connection."""
         self._waiting.setdefault(found.connection, deque()).append(found)
 
-    def due(self, connection: str, order: int) -> list[FindingRow]:
-        """Remove and return the findings about a connection that a row of this order knows."""
+    def due(self, connection: str, order: int) -> list[tuple[FindingRow, str | None]]:
+        """Remove and return the findings, with their senders, about a connection that a row of this order knows."""
         waiting = self._waiting.get(connection, ())
         found = []
         while waiting and waiting[0].order <= order:
-            found.append(waiting.popleft().row)
+            each = waiting.popleft()
+            found.append((each.row, each.sender))
         if not waiting:
             self.drop(connection)
         return found
@@ -48,7 +51,7 @@ class ExpectedFindings:
         """Drop the findings about a connection that has ended."""
         self._waiting.pop(connection, None)
 
-    def rest(self) -> list[FindingRow]:
-        """Remove and return all remaining findings, which no row followed."""
+    def rest(self) -> list[tuple[FindingRow, str | None]]:
+        """Remove and return all remaining findings, with their senders, which no row followed."""
         waiting, self._waiting = self._waiting, {}
-        return [found.row for found in chain.from_iterable(waiting.values())]
+        return [(found.row, found.sender) for found in chain.from_iterable(waiting.values())]

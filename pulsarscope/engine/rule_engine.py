@@ -210,7 +210,7 @@ class RuleEngine:
             if type(each.row) is not FindingRow:
                 given_up.append(each.row)
             elif ends:
-                self._note(each.row)
+                self._note(each.row, each.sender)
             else:
                 self._expected.add(each)
         if given_up:
@@ -218,15 +218,15 @@ class RuleEngine:
 
     def end_part(self, of_files: Sequence[FindingRow]) -> None:
         """Take the findings after all rows of a part, including those about whole files, which apply from the end of the file on."""
-        for row in [*self._expected.rest(), *of_files]:
-            self._note(row)
+        for row, sender in [*self._expected.rest(), *((row, None) for row in of_files)]:
+            self._note(row, sender)
 
-    def _note(self, row: FindingRow) -> None:
-        """Tell the rules about a finding of the layers below."""
+    def _note(self, row: FindingRow, sender: str | None = None) -> None:
+        """Tell the rules about a finding of the layers below, and whose stream it is about."""
         if row.connection is None:
             self.lost = self.lost or row.code in LOSS_CODES
         elif (rules := self._rules_of(row.connection)) is not None:
-            rules.add_finding(row)
+            rules.add_finding(row, sender)
 
     def feed(self, rows: Sequence[Any], keys: Iterable[RowKey] = ()) -> None:
         """Run the rules over rows, which may have keys: the keys of the findings and facts that they cause begin with these.
@@ -294,8 +294,8 @@ class RuleEngine:
         if found := self._expected.due(name, keys[position][0] if keys else sys.maxsize):
             if (of_connection := waiting.pop(name, None)) is not None:
                 of_connection.handle(STRETCH_MIN)
-            for row in found:
-                self._note(row)
+            for row, sender in found:
+                self._note(row, sender)
 
     def _close(self, closed: Closed, position: int, keys: Sequence[RowKey], waiting: dict[str, WaitingRows]) -> None:
         """End the rules of a connection, after its rows."""

@@ -430,4 +430,4 @@ class Timelines:
 def _located(name: str, timeline: Timeline | EndedTimeline, found: Sequence[Finding]) -> Iterator[Located]:
     """Yield those findings about a connection that are to be reported."""
     for finding in timeline.findings(found):
-        yield Located(name, finding_row(finding, timeline.source, timeline.dissector), finding.order)
+        yield Located(name, finding_row(finding, timeline.source, timeline.dissector), finding.order, finding.sender)

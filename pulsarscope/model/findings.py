@@ -64,6 +64,8 @@ class Finding(msgspec.Struct, gc=False):
     connection: str | None = None
     order: int = 0
     """Place of the packet that showed it (see `FILE_SHIFT`); 0 if it was known before the first packet."""
+    sender: str | None = None
+    """Endpoint whose stream it is about, if it is about one; not part of its row."""
 
     @property
     def advice(self) -> str:

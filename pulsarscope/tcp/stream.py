@@ -416,7 +416,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if count.count > STREAM_FINDINGS_MAX:
             count.unreported_bytes += evidence["size"]
         else:
-            self.log.append((where[1], finding(code, text, evidence, place or where)))
+            self.log.append((where[1], finding(code, text, evidence, place or where, self.source)))
 
     def _report_jump(self, distance: int, size: int, where: Where) -> None:
         text = f"A segment from {self.source} lies {abs(distance):,} bytes {'ahead of' if distance > 0 else 'behind'} its stream."
@@ -435,15 +435,15 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             if counted.count > STREAM_FINDINGS_MAX:
                 count, size = counted.count - STREAM_FINDINGS_MAX, counted.unreported_bytes
                 text = f"{count:,} more in the stream from {self.source}, {plural(size, 'byte')} in total."
-                self.log.append((where[1], finding(code, text, {"direction": self.index, "count": count, "bytes": size}, where)))
+                more = {"direction": self.index, "count": count, "bytes": size}
+                self.log.append((where[1], finding(code, text, more, where, self.source)))
         count, size = self.snaplen_gaps
         if count:
             cut = f"{plural(size, 'byte')} of the stream from {self.source} {'was' if size == 1 else 'were'} cut off"
             text = f"{cut} by the snap length, in {plural(count, 'place')}."
             evidence = {"direction": self.index, "count": count, "bytes": size, "reason": SNAPLEN}
-            self.log.append((where[1], finding("stream-gap", text, evidence, where)))
-        state = self.window
-        if state is not None:
+            self.log.append((where[1], finding("stream-gap", text, evidence, where, self.source)))
+        if (state := self.window) is not None:
             if self.window_closed:
                 state.open(where[2])
             shut = {"direction": self.index, "host": self.source, "count": state.count, "closed_ns": state.closed}

@@ -29,10 +29,12 @@ STALL_NANOSECONDS_MIN = 2_000_000_000
 """Time between the first and the last of them: the timer doubles from at least 200 ms, and a failover of a hop takes a second."""
 
 
-def finding(code: str, text: str, evidence: dict[str, Any], where: Where) -> Finding:
-    """Return a finding of this code; the assembler sets its connection at the end of the block."""
+def finding(code: str, text: str, evidence: dict[str, Any], where: Where, sender: str | None = None) -> Finding:
+    """Return a finding of this code, on the stream of a sender; the assembler sets its connection at the end of the block."""
     file, packet, time = where
-    return _CODES[code].at(text, evidence, file=file, packet=packet, time=time)
+    made = _CODES[code].at(text, evidence, file=file, packet=packet, time=time)
+    made.sender = sender
+    return made
 
 
 def overlap_evidence(conflict: Overlap, size: int, direction: int, packet: int) -> dict[str, Any]:

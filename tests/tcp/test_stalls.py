@@ -175,6 +175,7 @@ def test_what_the_receiver_lacks_at_the_end_too_is_awaited(closes: bool, ended_b
     (finding,) = [finding for finding in outcome.findings if finding.code in (AWAITED, "stream-gap")]
     assert (finding.code, finding.severity, finding.packet) == (AWAITED, "note", behind)
     assert finding.text == ("7 bytes at offset 3 of the stream from 10.0.0.1:40000 had not come, and were not acknowledged, when it ended.")
+    assert finding.sender == "10.0.0.1:40000"
 
 
 @pytest.mark.parametrize("case", ["filled since", "acknowledged since", "nothing since", "acknowledged less"])

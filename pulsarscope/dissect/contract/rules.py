@@ -60,7 +60,8 @@ class ReportedFinding(NamedTuple):
     """A finding of the layers below about a connection."""
 
     where: Where
-    text: str
+    sender: str | None
+    """Endpoint whose stream it is about, None if it is about both."""
     evidence: dict[str, Any]
 
 

@@ -116,8 +116,7 @@ def _gaps(context: RuleContext, sender: str, since: int, until: int) -> list[int
 
 
 def _gaps_of(context: RuleContext, sender: str) -> list[ReportedFinding]:
-    stream = f" stream from {sender} "
-    return [finding for finding in gaps_in(context) if stream in finding.text.replace(",", " ")]
+    return [finding for finding in gaps_in(context) if finding.sender == sender]
 
 
 def unanswered(context: RuleContext, asked: Iterable[Where]) -> list[Where]:
