@@ -11,6 +11,7 @@ import msgspec
 
 from pulsarscope.dissect.contract.generic_codes import RULE_FAILED
 from pulsarscope.dissect.contract.rules import (
+    BatchFact,
     BatchHandler,
     ConnectionRule,
     Fact,
@@ -76,6 +77,7 @@ class ConnectionRules:
 
     __slots__ = (
         "_at",
+        "_indexes",
         "_last",
         "_latest",
         "_lost",
@@ -112,6 +114,8 @@ class ConnectionRules:
         """Positions of the current rows among those of all connections."""
         self._at = self._number = 0
         """Index of the row being handled, and position of the rule."""
+        self._indexes: Sequence[int] = ()
+        """Indexes of the rows of the current batch among the current rows."""
         self._stretches = rule_set.stretches
 
     @property
@@ -171,6 +175,13 @@ class ConnectionRules:
             self._output.emit_facts_of((self._positions[self._at], self._number), name, keys, Fact(where, what, values))
         elif rule not in self.rule_set.other_keys:
             raise KeyError(f"no key rule {rule}")
+
+    def emit_batch(self, rule: str, facts: Sequence[BatchFact]) -> None:
+        """See `RuleContext`."""
+        name, emit, number = self.rule_set.key_names[rule], self._output.emit_fact_of, self._number
+        positions, indexes = self._positions, self._indexes
+        for index, key, *fact in facts:
+            emit((positions[indexes[index]], number), name, key, tuple.__new__(Fact, fact))
 
     def handle_columns(self, stretch: FramesInColumns) -> None:
         """Pass frames in columns to the rules that accept them, and their rows to all others."""
@@ -237,6 +248,7 @@ class ConnectionRules:
         """Pass rows to their handlers, rule by rule: rules do not see each other's state."""
         self._rows, self._positions = rows, positions
         rules, kinds, of_rows = self._rules, self.rule_set.rules, [*map(id, calls)]
+        batches: dict[int, Sequence[Row]] = {}
         for number, handlers, indexes, passive in self.rule_set.steps(of_rows, calls):
             if chosen_rules is not ALL and number not in chosen_rules:
                 continue
@@ -248,7 +260,9 @@ class ConnectionRules:
                 if rule is None:
                     rule = rules[number] = kinds[number](self)
                 if len(indexes) >= BATCH_MIN and (batch := type(rule).batch) is not None:
-                    self._hand_out(batch, rule, handlers, indexes, of_rows)
+                    if (of_batch := batches.get(id(indexes))) is None:  # several rules handle the same rows
+                        of_batch = batches[id(indexes)] = rows if len(indexes) == len(rows) else [rows[at] for at in indexes]
+                    self._hand_out(batch, rule, handlers, indexes, of_rows, of_batch)
                     continue
                 for at in indexes:
                     self._at = at
@@ -283,16 +297,22 @@ class ConnectionRules:
         return True
 
     def _hand_out(
-        self, batch: BatchHandler, rule: ConnectionRule, handlers: Mapping[int, Handler], indexes: Sequence[int], of_rows: Sequence[int]
+        self,
+        batch: BatchHandler,
+        rule: ConnectionRule,
+        handlers: Mapping[int, Handler],
+        indexes: Sequence[int],
+        of_rows: Sequence[int],
+        of_batch: Sequence[Row],
     ) -> None:
         """Pass the rows with these indexes, all at once, to a rule that takes batches."""
-        rows = self._rows
+        rows, self._indexes = self._rows, indexes
 
         def handle(number: int) -> None:
             self._at = at = indexes[number]
             handlers[of_rows[at]](rule, rows[at])
 
-        batch(rule, rows if len(indexes) == len(rows) else [rows[at] for at in indexes], handle)
+        batch(rule, of_batch, handle)
 
     def _fail(self, number: int, error: Exception, where: Where) -> None:
         """Report an exception of the rule at this position, and disable the rule."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from pulsarscope.dissect.contract.dissector import Dissector
@@ -88,11 +89,15 @@ class RuleSet:
         """Return the steps of rules for rows with these calls, whose identities are `of_rows`."""
         sequence = tuple(of_rows) if len(of_rows) <= SEQUENCE_ROWS_MAX else ()
         if (steps := self._steps.get(sequence)) is None:
-            chosen: dict[frozenset[int], Sequence[int]] = {}
+            of_kind: dict[int, list[int]] = {}
+            for at, kind in enumerate(of_rows):
+                of_kind.setdefault(kind, []).append(at)
+            every = frozenset(of_kind)
+            chosen: dict[frozenset[int], Sequence[int]] = {every: range(len(of_rows))}
             steps = []
-            for number, handlers, kinds, passive in self._plan(frozenset(of_rows), calls):
+            for number, handlers, kinds, passive in self._plan(every, calls):
                 if (indexes := chosen.get(kinds)) is None:
-                    indexes = chosen[kinds] = [at for at, kind in enumerate(of_rows) if kind in kinds]
+                    indexes = chosen[kinds] = sorted(chain.from_iterable(map(of_kind.__getitem__, kinds)))
                 steps.append((number, handlers, indexes, passive))
             if sequence and len(self._steps) < SEQUENCES_MAX:
                 self._steps[sequence] = steps

@@ -70,6 +70,9 @@ ReportFinding = Callable[[str, Where, str, dict[str, Any]], None]
 frames."""
 
 
+BatchFact = tuple[int, str, Where, str, dict[str, Any]]
+"""A fact on a row of a batch: index of the row, key, and the rest of the arguments of `RuleContext.emit_fact`."""
+
 PackedFact = tuple[int, str, bytes, int]
 """A fact on a frame in columns: position of the frame, key, packed form, time."""
 
@@ -152,6 +155,9 @@ class RuleContext(Protocol):
 
     def emit_facts(self, rule: str, keys: Sequence[str], where: Where, what: str, values: dict[str, Any]) -> None:
         """Emit the same fact for several keys, at least one."""
+
+    def emit_batch(self, rule: str, facts: Sequence[BatchFact]) -> None:
+        """Emit facts on rows of the batch that the rule is handling, for the key rule of this name."""
 
     def emit_packed(self, rule: str, facts: UndecidedFacts | list[PackedFact]) -> None:
         """Emit facts on frames in columns for the key rule of this name, which decides by other facts."""

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
-from pulsarscope.model.bounded_tables import drop_oldest, remember
+from pulsarscope.dissect.contract.rules import (
+    BatchFact,
+    ColumnsHandlers,
+    ConnectionRule,
+    Fact,
+    Handlers,
+    ReportFinding,
+    RuleContext,
+    Where,
+    where_of,
+)
+from pulsarscope.model.bounded_tables import NOTHING, drop_oldest, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import FrameRow
@@ -145,6 +155,10 @@ def _settle(deliveries: list[EntryDelivery], where: Where, what: str, values: Ma
             return
 
 
+_UNSENT = None, None, None
+"""Place, checksum and cluster of origin of a SEND that the capture lacks."""
+
+
 class JourneyRule(ConnectionRule):
     """The source of the facts on the journeys through one connection."""
 
@@ -166,7 +180,7 @@ class JourneyRule(ConnectionRule):
             drop_oldest(self._sends, PENDING_REQUESTS_MAX)
 
     def _receipt(self, row: FrameRow) -> None:
-        sent, checksum, source = self._sends.pop(row.request or "", (None, None, None))
+        sent, checksum, source = self._sends.pop(row.request or "", _UNSENT)
         if (key := entry_key((row.fields or {}).get("message_id"))) is not None:
             values = {"topic": named_topic(row.topic), "producer_name": row.producer_name, "sent": sent, "checksum": checksum}
             if source is not None:
@@ -208,10 +222,30 @@ class JourneyRule(ConnectionRule):
             self._context.emit_facts(JOURNEY, keys, where_of(row), CONFIRMED, {"consumer_id": consumer_id})
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
-        """Note the SENDs; see `ConnectionRule.batch`."""
-        sends = self._sends
+        """Note the SENDs, and emit the facts on receipts together; see `ConnectionRule.batch`."""
+        facts: list[BatchFact] = []
+        try:
+            self._batch(rows, handle, facts)
+        finally:
+            if facts:
+                self._context.emit_batch(JOURNEY, facts)
+
+    def _batch(self, rows: Sequence[Any], handle: Callable[[int], None], facts: list[BatchFact]) -> None:
+        sends, topic, named = self._sends, "", None
         for index, row in enumerate(rows):
-            if row.command != "SEND":
+            command = row.command
+            if command == "SEND_RECEIPT":
+                sent, status, source = sends.pop(row.request or "", _UNSENT)
+                if (key := entry_key((row.fields or NOTHING).get("message_id"))) is not None:
+                    if row.topic is not topic:
+                        topic = row.topic
+                        named = named_topic(topic)
+                    values = {"topic": named, "producer_name": row.producer_name, "sent": sent, "checksum": status}
+                    if source is not None:
+                        values[SOURCE] = source
+                    facts.append((index, key, where_of(row), RECEIVED, values))
+                continue
+            if command != "SEND":
                 handle(index)
                 continue
             file, packet, sub, checksum = row.file or 0, row.packet or 0, row.sub or 0, row.checksum

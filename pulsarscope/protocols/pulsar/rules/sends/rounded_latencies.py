@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 def rounded(latency: int) -> int:
     """Return nanoseconds rounded to three digits."""
+    if 100_000 <= latency < 10_000_000:  # as most are: without the text of the number
+        return latency - latency % (1_000 if latency < 1_000_000 else 10_000)
     unit: int = 10 ** max(len(str(latency)) - 3, 0)
     return latency // unit * unit
 
