@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Reversible, Sequence
-from itertools import islice
+from itertools import accumulate, islice, repeat
 from typing import Any, Protocol
 
 from pulsarscope.model.limits import OVERLAP_WINDOW_BYTES, OVERLAP_WINDOW_PACKETS
@@ -94,11 +94,11 @@ class DeliveredBytes:
                 self._pieces.append((run.file, compiled))
                 offset += compiled.size()
             return offset
-        for piece in run.pieces[first:] if first else run.pieces:
-            self._starts.append(offset)
-            self._pieces.append((run.file, piece))
-            offset += len(piece[0])
-        return offset
+        pieces = run.pieces[first:] if first else run.pieces
+        starts = [*accumulate([len(piece[0]) for piece in pieces], initial=offset)]
+        self._pieces += zip(repeat(run.file), pieces)
+        self._starts += starts[:-1]
+        return starts[-1]
 
     def _between(self, low: int, high: int) -> Iterator[tuple[int, int, Piece]]:
         """Yield the pieces with bytes between two offsets, and possibly their neighbours, with their files and offsets."""

@@ -77,8 +77,10 @@ impl Frames {
         self.entries.push(Entry::Rows(Box::new(Rows { moment, rows: vec![row], attachment })));
     }
 
-    /// Order the frames by moment.
-    fn sort(&mut self) {
+    /// Order the frames by moment; the first `last` come after all others of their moment.
+    fn sort(&mut self, last: usize) {
+        let last = last.min(self.entries.len());
+        self.entries.rotate_left(last);
         self.entries.sort_by_key(Entry::moment);
     }
 

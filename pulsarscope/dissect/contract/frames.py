@@ -138,11 +138,14 @@ class FrameBatch:
             batch.attachments = {} if attachment is None else {0: attachment}
             yield batch
 
-    def sort(self, ranks: Sequence[Any] = ()) -> None:
-        """Order the frames by moment, and frames of one moment by rank; without ranks, keep their order."""
+    def sort(self, ranks: Sequence[Any] = (), *, last: int = 0) -> None:
+        """Order the frames by moment, and frames of one moment by rank; without ranks, keep their order.
+
+        With `last`, the first so many frames come after all others of their moment.
+        """
         rows, moments, streams, attachments = self.rows, self.moments, self.streams, self.attachments
         keys: Sequence[Any] = [*zip(moments, ranks, strict=True)] if ranks else moments
-        order = sorted(range(len(keys)), key=keys.__getitem__)
+        order = sorted([*range(last, len(keys)), *range(last)], key=keys.__getitem__)
         self.rows = [rows[position] for position in order]
         self.moments = [moments[position] for position in order]
         if streams:

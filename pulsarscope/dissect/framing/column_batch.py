@@ -31,11 +31,11 @@ class ColumnBatch(FrameBatch):
             self.rows, self.moments, self.attachments = [], [], {}
         return self.columns
 
-    def sort(self, ranks: Sequence[Any] = ()) -> None:
-        """Order the frames by moment; frames of one moment keep their order. Columns have no ranks."""
+    def sort(self, ranks: Sequence[Any] = (), *, last: int = 0) -> None:
+        """See `FrameBatch`. Columns have no ranks."""
         if ranks:
             raise NotImplementedError
-        self.settle().sort()
+        self.settle().sort(last)
 
     @property
     def places(self) -> tuple[int, int]:

@@ -32,7 +32,7 @@ class CompiledSplitter(StreamSplitter):
             return
         buffer = self._buffer
         size = pieces.size()  # type: ignore[attr-defined]
-        if file != buffer.file or offset + size < buffer.wake or self._sub_of is not None or len(buffer) + size < self.worth_bytes:
+        if file != buffer.file or offset + size < buffer.wake or len(buffer) + size < self.worth_bytes or not self._are_named(pieces):
             super().feed(file, offset, [*pieces], out)
             return
         frames, start = self.frames, buffer.base if buffer.ends else offset
@@ -46,6 +46,18 @@ class CompiledSplitter(StreamSplitter):
         buffer.keep_lists()
         is_plain = self.synced and not (self.at_start or self._kept.payload or self._kept.raw or self.failure)
         self._large = is_plain and offset + size - len(buffer) - start >= self.body_bytes * (self.frames - frames)
+
+    def _are_named(self, pieces: Sequence[Piece]) -> bool:
+        """Return True when the last byte of a frame names it, in the present bytes and these, whose packets are in order."""
+        if self._has_gap:
+            self._follow_packets()
+            if self._sub_of is not None or pieces[0][1] < (self._buffer.pieces[-1][1] if self._buffer.ends else self._packet):
+                return False
+        return True
+
+    def _follow_packets(self) -> None:
+        if isinstance(self._buffer.ends, (list, tuple)):  # else its latest pieces, from the compiled reader, are already in order
+            super()._follow_packets()
 
     def _read_heads(self, offset: int, pieces: Sequence[Piece], out: ColumnBatch) -> bool:
         """Read plain frames without their payload, and hold the bytes after them; return True if there are none or more are needed."""

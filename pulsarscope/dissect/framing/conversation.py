@@ -175,13 +175,14 @@ class Conversation:
         if both > 1 and len(out) > 1:
             # A packet may end the wait of both streams: for missing bytes, in which case requests come before responses; or for secrets
             # that are now known, in which case all frames are in the order of their own packets.
-            given_up = any(isinstance(item, Gap) for stream_items in items for item in stream_items)
-            ranks: Sequence[bool] | Sequence[tuple[int, bool]] = ()
-            if given_up or _moment_of_first(items[0]) == _moment_of_first(items[1]):
+            if any(isinstance(item, Gap) for stream_items in items for item in stream_items):
+                out.sort(last=of_server)
+            elif _moment_of_first(items[0]) == _moment_of_first(items[1]):
                 out = out.in_rows(self._kept) if isinstance(out, ColumnBatch) else out
                 is_servers = [index < of_server for index in range(len(out.rows))]
-                ranks = is_servers if given_up else self._by_packet(out, is_servers, len(is_servers))
-            out.sort(ranks)
+                out.sort(self._by_packet(out, is_servers, len(is_servers)))
+            else:
+                out.sort()
         return out.in_rows(self._kept) if isinstance(out, ColumnBatch) and not self._kept.columns else out
 
     def _of_server(self, frames: FrameBatch) -> list[bool]:

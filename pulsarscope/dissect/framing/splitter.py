@@ -20,13 +20,13 @@ from pulsarscope.dissect.contract.frames import (
     Decoded,
     FrameBatch,
     KeptBytes,
-    Note,
     Origin,
     StreamAccount,
 )
 from pulsarscope.dissect.framing.foreign import FOREIGN_HEAD_BYTES, foreign_name, impossible_text, proxy_header, too_large_text
 from pulsarscope.dissect.framing.frame_limits import Limits, add_limit, initial_limits, least_limit
 from pulsarscope.dissect.framing.frame_search import FrameSearch
+from pulsarscope.dissect.framing.skipped_run import SkippedRun
 from pulsarscope.dissect.framing.stream_buffer import StreamBuffer, next_sub
 from pulsarscope.dissect.plugins.isolation import Failure, failure, raising_function
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
@@ -46,8 +46,8 @@ class StreamSplitter:
 
     # fmt: off
     __slots__ = (
-        "_buffer", "_cut", "_kept", "_packet", "_position", "_proxy_source", "_searching", "_skip_notes",
-        "_skip_packets", "_skip_size", "_skip_start", "_start", "_stream", "_sub", "_sub_of", "_tail", "at_start", "direction",
+        "_buffer", "_cut", "_has_gap", "_kept", "_packet", "_position", "_proxy_source", "_searching", "_skipped",
+        "_start", "_stream", "_sub", "_sub_of", "_tail", "at_start", "direction",
         "dissector", "failure", "foreign", "frames", "origin", "skipped", "synced",
     )
     # fmt: on
@@ -88,11 +88,9 @@ class StreamSplitter:
         self._start = 0  # offset at which the protocol begins: after a PROXY protocol header
         self._packet = -1  # packet of the latest name, and its sub
         self._sub = 0
-        self._sub_of: dict[int, int] | None = None  # after a gap, where frames are named by their own packets
-        self._skip_start = -1  # offset at which the current run of skipped bytes began
-        self._skip_size = 0
-        self._skip_packets: tuple[int, int, int] = (0, 0, 0)  # packet, time, moment of its last byte so far
-        self._skip_notes: tuple[Note, ...] = ()
+        self._has_gap = False  # after a gap, frames are named by their own packets
+        self._sub_of: dict[int, int] | None = None  # latest sub by packet, while these packets are not in order
+        self._skipped = SkippedRun()
 
     @property
     def limits(self) -> Limits:
@@ -112,7 +110,7 @@ class StreamSplitter:
 
     def trust(self, moment: int, out: FrameBatch) -> None:
         """Require less proof of a frame: the other stream has proven the protocol at `moment`. A stream seen from its start is in sync."""
-        if self.synced or (self.at_start and self._skip_start >= 0):
+        if self.synced or (self.at_start and self._skipped):
             return
         self.synced = self.at_start
         self._buffer.trusted = True
@@ -132,7 +130,7 @@ class StreamSplitter:
         """Take the next bytes of the stream, from `offset` on."""
         if file != self._buffer.file:
             self._buffer.enter(file)
-            self._skip_packets = 0, self._skip_packets[1], 0  # like the pieces of the previous file
+            self._skipped.enter_file()
             self._sub_of = self._sub_of and {}
             self._packet = -1
             self.limits = ((0, self.limits[-1][1]),)
@@ -149,8 +147,7 @@ class StreamSplitter:
         if self._search.expected < offset + size:
             self._search.expected = -1
         self._buffer.clear(offset + size)
-        if self._sub_of is None:
-            self._sub_of = {self._packet: self._sub}
+        self._has_gap = True
         self.at_start = self.synced = self._buffer.trusted = False
 
     def let_go(self, moment: int, out: FrameBatch) -> None:
@@ -159,7 +156,7 @@ class StreamSplitter:
 
     def finish(self, moment: int, out: FrameBatch, *, is_short: bool = False) -> None:
         """End the stream; `is_short` means that the capture, or the receiver, ended before the sender did."""
-        if not self._buffer.ends and self._skip_start < 0:
+        if not (self._buffer.ends or self._skipped):
             return
         self._buffer.raise_floor(moment)
         self._consume(out, at_end=True)
@@ -168,6 +165,8 @@ class StreamSplitter:
     def _consume(self, out: FrameBatch, *, at_end: bool) -> None:
         buffer = self._buffer
         buffer.join()
+        if self._has_gap:
+            self._follow_packets()
         position = 0
         if self.failure is None:
             try:
@@ -178,6 +177,15 @@ class StreamSplitter:
         if self.failure is not None and buffer.data:
             self._skip(position, position := len(buffer.data))
         buffer.drop(position)
+
+    def _follow_packets(self) -> None:
+        """After a gap, note whether the packets of the next bytes are in order: if so, a frame has the name that its last byte gives it."""
+        if self._sub_of is None:
+            if not self._buffer.ascends_from(self._packet):
+                self._sub_of = {self._packet: self._sub}
+        elif self._buffer.ascends_from(latest := max(self._sub_of, default=-1)):
+            self._packet, self._sub = latest, self._sub_of.get(latest, 0)
+            self._sub_of = None
 
     def _fail(self, error: Exception) -> None:
         """Stop reading the stream, because the dissector raised."""
@@ -301,7 +309,7 @@ class StreamSplitter:
         confirmed = self._search.confirm(end, at_end=at_end)
         if confirmed is False:
             self.synced = False
-            self._skip_notes += (("frame-malformed", decoded[7][0][1] if decoded[7] else "the command did not decode"),)
+            self._skipped.note("frame-malformed", decoded[7][0][1] if decoded[7] else "the command did not decode")
         return confirmed is True
 
     def _lose_sync(self, position: int, size: int) -> None:
@@ -310,9 +318,9 @@ class StreamSplitter:
         self.synced = False
         head, largest = bytes(self._buffer.data[position : position + 4]), self._search.limit_at(position)
         if size > largest:
-            self._skip_notes += (("frame-too-large", too_large_text(head, size, largest)),)
+            self._skipped.note("frame-too-large", too_large_text(head, size, largest))
         else:
-            self._skip_notes += (("frame-malformed", impossible_text(head, size)),)
+            self._skipped.note("frame-malformed", impossible_text(head, size))
 
     # ---- out of sync
 
@@ -349,7 +357,7 @@ class StreamSplitter:
         if start >= 0:
             if start > position:
                 self._skip(position, start)
-            if self._skip_start >= 0:
+            if self._skipped:
                 self._end_skip(out)
             self.synced = True
             self._search.expected = -1
@@ -361,29 +369,16 @@ class StreamSplitter:
     def _skip(self, start: int, end: int) -> None:
         """Count the bytes from position `start` to `end` as not framed."""
         buffer = self._buffer
-        if self._skip_start < 0:
-            self._skip_start = buffer.base + start
         last = buffer.piece_at(buffer.base + end - 1)
         first = last if self._sub_of is None else buffer.piece_at(buffer.base + start)
-        for piece in buffer.pieces[first : last + 1]:
-            if piece[1] >= self._skip_packets[0]:
-                self._skip_packets = (piece[1], piece[2], piece[3])
+        self._skipped.add(buffer.base + start, end - start, buffer.pieces[first : last + 1])
         self.skipped += end - start
-        self._skip_size += end - start
         self._position = end
 
     def _end_skip(self, out: FrameBatch, code: str | None = "bytes-skipped") -> None:
         """Append the row of a run of skipped bytes, which ends with the last byte skipped."""
-        packet, time, moment = self._skip_packets
-        notes = [*self._skip_notes]
-        if code is not None:
-            notes.append((code, f"{self._skip_size:,} bytes at stream offset {self._skip_start} are not framed"))
-        skipped: Decoded = (None, None, None, None, None, None, SKIPPED, notes)
-        self._append(out, (packet, time, max(moment, self._buffer.floor)), self._skip_start, self._skip_size, skipped)
-        self._skip_start = -1
-        self._skip_size = 0
-        self._skip_packets = (0, 0, 0)
-        self._skip_notes = ()
+        (packet, time, moment), start, size, skipped = self._skipped.end(code)
+        self._append(out, (packet, time, max(moment, self._buffer.floor)), start, size, skipped)
 
     # ---- the end
 
@@ -398,7 +393,7 @@ class StreamSplitter:
                 self._skip(0, remaining)
         elif remaining:
             self._skip(0, remaining)
-        if self._skip_start >= 0:
+        if self._skipped:
             self._end_skip(out)
         self._buffer.clear(self._buffer.base + remaining)
 

@@ -158,6 +158,11 @@ class StreamBuffer:
         """Make no later frame readable before `moment`."""
         self.floor = max(self.floor, moment)
 
+    def ascends_from(self, packet: int) -> bool:
+        """Return True when the packets of the pieces are in order, none of them before this one."""
+        packets = [piece[1] for piece in self.pieces]
+        return not packets or (packets[0] >= packet and packets == sorted(packets))
+
     def latest(self, start: int, stop: int) -> Piece:
         """Return the piece with the highest packet number among those with the bytes of offsets `start` to `stop`."""
         return max(self.pieces[bisect_right(self.ends, start) : bisect_left(self.ends, stop) + 1], key=_packet_of)

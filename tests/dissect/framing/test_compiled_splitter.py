@@ -164,3 +164,32 @@ def test_segments_out_of_order_and_captured_twice_read_as_by_the_reference(tmp_p
         conversation.packets[:] = [packet._replace(time_ns=packets[0].time_ns + number) for number, packet in enumerate(packets)]
         check(conversation, tmp_path)
     assert sum(reads) > 20
+
+
+@pytest.mark.parametrize("read_bytes", [5_000, 40_000])
+def test_after_a_gap_frames_are_read_in_columns_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_bytes: int) -> None:
+    counts: list[int] = []
+    read_plain = CompiledSplitter._read_plain
+
+    def counting(self: CompiledSplitter, *arguments: Any) -> int:
+        before = self.frames
+        end = read_plain(self, *arguments)
+        counts.append(self.frames - before)
+        return end
+
+    monkeypatch.setattr(CompiledSplitter, "_read_plain", counting)
+    conversation = talk().client(*bodies(40, 300)).server(*(receipt(1, number) for number in range(40)))
+    before = len(conversation.packets)
+    for number in range(40, 1_000, 40):
+        conversation.lose("client", 700) if number % 80 else conversation.lose("server", 20)
+        for each in range(number, number + 40):
+            conversation.client(*bodies(1, 300, each)).server(receipt(1, each))
+    packets = conversation.packets
+    for at in range(before + 30, len(packets) - 1, 150):  # and out of order
+        packets[at], packets[at + 1] = (
+            packets[at + 1]._replace(time_ns=packets[at].time_ns),
+            packets[at]._replace(time_ns=packets[at + 1].time_ns),
+        )
+    found = check(conversation, tmp_path, read_bytes)
+    assert sum("stream-gap" in row for row in found) > 20
+    assert sum(counts) > 1_000

@@ -435,6 +435,31 @@ class TestEveryStream:
             assert (used.account(), used.foreign) == (whole.account(), whole.foreign)
 
     @given(randoms)
+    @settings(max_examples=60)
+    def test_behind_a_gap_the_latest_packet_with_bytes_of_a_frame_names_it(self, random: Random) -> None:
+        stream = Stream().piece(CONNECT).gap(random.randint(1, 40))
+        waiting = random.sample(range(stream.packet + 1, 40), random.randint(0, 6))  # packets that came while bytes were missing
+        stream.packet = 40
+        bounds = []
+        for frame in frames_of(random, random.randint(2, 12)):
+            bounds.append((stream.length, stream.length + len(frame)))
+            for part in cut(frame, random, 400):
+                if random.random() < 0.1:  # two that come in the other order
+                    stream.packet += 2
+                    stream.piece(part[:1], packet=stream.packet).piece(part[1:], packet=stream.packet - 1)
+                else:
+                    stream.piece(part, packet=waiting.pop() if waiting else None)
+        count = len(stream.atoms)
+        found = split(splitter(), stream, groups(count, random, random.choice((1, 4, 20))))
+        subs: dict[int, int] = {}
+        want = []
+        for start, end in bounds:
+            packet = max(atom[1] for at, atom in stream.atoms if isinstance(atom, tuple) and at < end and at + len(atom[0]) > start)
+            subs[packet] = subs.get(packet, 0) + 1
+            want.append((packet, subs[packet]))
+        assert [(frame.packet, frame.sub) for frame in found if frame.offset] == want
+
+    @given(randoms)
     @settings(max_examples=40)
     def test_the_bytes_that_frames_keep_are_the_same_too(self, random: Random) -> None:
         stream = disturbed(random)
