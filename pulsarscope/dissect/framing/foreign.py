@@ -19,6 +19,8 @@ FOREIGN_HEAD_BYTES = 8
 
 _HTTP_STARTS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"PATC", b"CONN", b"PRI ")
 
+_HTTP_ANSWER = b"HTTP"
+
 
 class ProxyHeader(NamedTuple):
     """A PROXY protocol header: its length in bytes, and the source endpoint that it names."""
@@ -97,5 +99,7 @@ def impossible_text(head: bytes, size: int) -> str:
 
 
 def _named(head: bytes) -> str:
+    if head.startswith(_HTTP_ANSWER):
+        return ": these are the first bytes of an answer in HTTP, so this is the port of a web service"
     name = foreign_name(head)
     return f": these are the first bytes of {name}" if name else ""

@@ -139,7 +139,7 @@ class TestLostSync:
     @pytest.mark.parametrize(
         ("start", "name"),
         [
-            (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"),
+            (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an answer in HTTP, so this is the port of a web service"),
             (b"\x16\x03\x03\x00\x40" + bytes(60), "TLS"),
             (b"SSH-2.0-OpenSSH_9.6\r\n", "SSH"),
             (b"\x7fELF" + bytes(40), None),
