@@ -5,7 +5,7 @@ Producers and consumers seldom share a connection, so positions and waits are fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.contract.rules import (
@@ -224,14 +224,20 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
 
 
 def _may_be_at_limit(waiting: Fact, facts: Sequence[Fact]) -> bool:
-    """Return True when a consumer of this Shared or Key_Shared subscription is reported to have acknowledged none of its messages.
+    """Return True when a consumer of this Shared or Key_Shared subscription holds messages and acknowledges none, now or ever.
 
     The broker may have a low limit of unacknowledged messages for each consumer, or for all consumers of a subscription together.
     """
-    if waiting.values["kind"] not in SHARED_TYPES:
+    values = waiting.values
+    if values["kind"] not in SHARED_TYPES:
         return False  # brokers limit only these types
-    held = (fact.values for fact in facts if fact.what in (HOLDING, BUSY))
-    return any(values["subscription"] == waiting.values["subscription"] and values["reported"] and not values["acks"] for values in held)
+    held = (fact.values for fact in facts if fact.what in (HOLDING, BUSY) and fact.values["subscription"] == values["subscription"])
+    return any((other["reported"] and not other["acks"]) or _stopped(other, values["since"]) for other in held)
+
+
+def _stopped(holder: Mapping[str, Any], since: int) -> bool:
+    """Return True for a consumer with enough unacknowledged messages and no ACK since a time, at which a wait began."""
+    return bool(holder["enough"] and holder["acks"] and holder["active_at"] <= since and not holder["undecided"])
 
 
 def _may_be_shared(due: Fact, waiting: Fact, facts: Sequence[Fact]) -> bool:

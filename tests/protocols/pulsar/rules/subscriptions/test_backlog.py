@@ -165,6 +165,31 @@ def test_a_consumer_that_acknowledges_nothing_may_have_reached_a_low_limit(
     assert ("consumer-not-acking" in codes) is (held > 2 and not acked)
 
 
+@pytest.mark.parametrize(("kind", "acked", "held"), [*product(("Shared", "Key_Shared"), (5, 60), (5, 30, 200))])
+def test_one_that_stopped_acknowledging_may_have_reached_a_low_limit(tmp_path: Path, kind: str, acked: int, held: int) -> None:
+    diagnosis = diagnose(tmp_path, *stopping(kind, acked, held))
+    assert "broker-silent" not in diagnosis.codes
+    assert diagnosis.only("consumer-not-acking")[1]["unacknowledged"] == held
+
+
+@pytest.mark.parametrize(("kind", "held", "later"), [("Exclusive", 30, False), ("Shared", 4, False), ("Shared", 30, True)])
+def test_one_of_another_type_with_few_messages_or_that_goes_on_waits_for_the_broker(
+    tmp_path: Path, kind: str, held: int, later: bool
+) -> None:
+    assert "broker-silent" in diagnose(tmp_path, *stopping(kind, 20, held, later=later)).codes
+
+
+def stopping(kind: str, acked: int, held: int, *, later: bool = False) -> list[Conversation]:
+    """A consumer that acknowledges some messages and holds others, and a producer of one more; `later`: it goes on, and gets none."""
+    waiting = subscribed(connected(), kind=kind).client(flow(1000))
+    for entry in range(acked):
+        waiting.server(delivery(entry)).client(ack(entry)).wait(100 * MILLISECOND)
+    waiting.server(*(delivery(entry) for entry in range(acked, acked + held))).wait(SECOND)
+    wait_until(waiting, 30 * SECOND).client(*(ack(entry) for entry in range(acked, acked + held) if later)).wait(30 * SECOND)
+    last = producing(connected(40001, start=10 * SECOND), entry=acked + held)
+    return [waiting.client(PING).server(PONG).close(), last.close()]
+
+
 @pytest.mark.parametrize(
     ("kind", "subscription", "acked", "silent"),
     [("Shared", "s", 0, False), ("Key_Shared", "s", 0, False), ("Shared", "s", 20, True), ("Shared", "other", 0, True)],
