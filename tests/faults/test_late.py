@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.commands import ack, close_consumer, created, delivery, flow, producer, receipt, send
+from tests.scenarios.commands import ack, close_consumer, created, delivery, flow, message, producer, receipt, send
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -67,6 +67,47 @@ def test_what_is_sent_later_and_later_is_the_producers(tmp_path: Path) -> None:
         talk.wait(MILLISECOND).server(receipt(sequence_id=number, entry=number))
     diagnosis = diagnose(tmp_path, talk, getting(GROWING, 100))
     assert {"producer-behind", LATE} & set(diagnosis.codes) == {"producer-behind"}
+
+
+def stored_late(port: int, waits: list[float], **more: Any) -> Conversation:
+    """A producer whose SENDs, one each 100 ms, are answered after these seconds."""
+    talk = connected(port).client(producer(**more)).server(created())
+    events = [(100 + number * 100, 0, number) for number in range(len(waits))]
+    events += [(110 + number * 100 + round(100 * wait) * 10, 1, number) for number, wait in enumerate(waits)]
+    for at, is_receipt, number in sorted(events):
+        if talk.time_ns < START_NS + at * MILLISECOND:
+            wait_until(talk, at * MILLISECOND)
+        if is_receipt:
+            talk.server(receipt(sequence_id=number, entry=number))
+        else:
+            talk.client(send(sequence_id=number, metadata={"publish_time": published(at * MILLISECOND, 0)}))
+    return talk
+
+
+@pytest.mark.parametrize("grows", [0.03, 0.05])
+@pytest.mark.parametrize("share", [0.6, 1.0])
+def test_what_waited_for_its_broker_is_the_slow_publish(tmp_path: Path, grows: float, share: float) -> None:
+    """A rate limit of a topic, for example: its consumers get what is stored at once."""
+    ages = [number * grows for number in range(200)]
+    codes = diagnose(tmp_path, stored_late(41000, [share * age for age in ages]), getting(ages, 100)).codes
+    assert "slow-publish" in codes
+    assert LATE not in codes
+
+
+def test_receipts_that_come_soon_leave_the_delay_to_the_delivery(tmp_path: Path) -> None:
+    assert LATE in diagnose(tmp_path, stored_late(41000, [0.05] * 200), getting(GROWING, 100)).codes
+
+
+@pytest.mark.parametrize(("waits", "late"), [(0.0, True), (0.002, True), (0.05, False)])
+def test_ages_count_from_the_time_at_which_the_broker_stored_the_messages(tmp_path: Path, waits: float, late: bool) -> None:
+    """`waits`: by how many seconds more each message waits for its broker than the one before; all of its delay, or a part of it."""
+    talk = subscribed(connected(), kind="Shared").client(flow(1000))
+    for number, age in enumerate(GROWING):
+        now = 100 * MILLISECOND + number * 100 * MILLISECOND
+        stored = {"broker_timestamp": published(now, age - waits * number)}
+        content = message(1, number, metadata={"publish_time": published(now, age)}, broker_entry=stored)
+        wait_until(talk, now).server(content).wait(2 * MILLISECOND).client(ack(number), flow(1))
+    assert (LATE in diagnose(tmp_path, talk).codes) is late
 
 
 @pytest.mark.parametrize(("seconds", "gets"), [*product((5, 20), (6, 40))])

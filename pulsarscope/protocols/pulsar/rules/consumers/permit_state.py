@@ -183,4 +183,4 @@ def late_of(context: RuleContext, consumer: PermitState) -> Late | None:
     is_held_back = consumer.rested_ns >= context.thresholds["dispatch-limited-share"] * (last.where.time - first.where.time)
     if is_held_back or may_lack(context, first.where.time, last.where.time, SERVER):
         return None
-    return Late(consumer.title, consumer.topic, consumer.evidence, first, last, consumer.ages.count)
+    return Late(consumer.title, consumer.topic, consumer.evidence, first, last, consumer.ages.count, consumer.ages.stored)

@@ -1,7 +1,8 @@
 """Producers whose messages wait longer and longer before they are sent: the path carries less than the application publishes.
 
 The age of a message is the time from its publish time, which its client sets when the application sends it, to its SEND in the capture.
-Only growth counts, because clocks differ.
+Only growth counts, because clocks differ. The age of a delivery is counted from the time at which its broker stored the message, where the
+broker adds it: what waited before that came late to the broker.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pulsarscope.dissect.contract.rules import Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import duration
@@ -40,8 +42,9 @@ THRESHOLDS = (
     ),
 )
 
-AGES, SENT_LATE = "ages", "sent-late"
-"""Name of the key rule about late deliveries (its keys are topics), and the fact that a producer sends later and later."""
+AGES, SENT_LATE, STORED_LATE = "ages", "sent-late", "stored-late"
+"""Name of the key rule about late deliveries (its keys are topics), and the facts that a producer sends later and later, and that a SEND
+was answered late."""
 
 MARKS_MAX = 64
 
@@ -70,6 +73,8 @@ class Ages(msgspec.Struct):
     step: int = 1
     count: int = 0
     """Number of SENDs so far."""
+    stored: bool = False
+    """True when ages are counted from the time at which the broker stored the messages."""
 
     def due(self, count: int) -> Iterator[int]:
         """Count `count` SENDs, and yield the indexes of those to note: each must be noted before the next is yielded."""
@@ -89,7 +94,10 @@ class Ages(msgspec.Struct):
     def note(self, row: FrameRow) -> None:
         """Note the age of a message."""
         metadata: Mapping[str, Any] = row.metadata or {}
-        published = metadata.get("publish_time")
+        stored = (row.broker_entry_metadata or NOTHING).get("broker_timestamp") if row.command == "MESSAGE" else None
+        if not self.marks:
+            self.stored = stored is not None
+        published = stored if self.stored else metadata.get("publish_time")
         if type(published) is not int or published <= 0 or not _WAITS.isdisjoint(metadata) or (row.fields or {}).get("redelivery_count"):
             return
         self.marks.append(AgeMark(where_of(row), row.time - published * 1_000_000))

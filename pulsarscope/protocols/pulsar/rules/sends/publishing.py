@@ -13,7 +13,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.evidence import closed_windows, frame_names, gap_note, response_name, unanswered
-from pulsarscope.protocols.pulsar.rules.sends.ages import AGES, SENT_LATE, Aging
+from pulsarscope.protocols.pulsar.rules.sends.ages import AGES, SENT_LATE, STORED_LATE, Aging
 from pulsarscope.protocols.pulsar.rules.sends.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
 from pulsarscope.protocols.pulsar.rules.sends.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import rounded
@@ -276,7 +276,7 @@ class PublishRule(ConnectionRule):
         for publisher in self._publishers.values():
             if (slow_publisher := evaluate_latency(publisher, self._context.thresholds)) is not None:
                 self._report_slow(slow_publisher, row)
-            self._evaluate_unanswered(publisher, row)
+            self._evaluate_unanswered(publisher, row, 0 if slow_publisher is None else slow_publisher.latency)
             self._evaluate_lag(publisher)
             self._evaluate_ages(publisher)
         self._report_aging(row)
@@ -315,7 +315,8 @@ class PublishRule(ConnectionRule):
         }
         self._context.emit_fact(PUBLISHES, str(answered // WINDOW_NS), slow.where, SLOW, values)
 
-    def _evaluate_unanswered(self, publisher: Publisher, row: ConnectionRow) -> None:
+    def _evaluate_unanswered(self, publisher: Publisher, row: ConnectionRow, slowest: int) -> None:
+        """Report SENDs without an answer that have waited longer than the slowest one of a slow producer, whose others wait their turn."""
         begin = publisher.answered_at if row.opened == "midstream" else 0  # the other direction may begin later in the capture
         asked = [where for where in publisher.unanswered if where.time >= begin]
         code, limit = "send-unanswered", "send-unanswered-seconds"
@@ -326,9 +327,8 @@ class PublishRule(ConnectionRule):
         answer_ns = self._context.thresholds.ns(limit)
         late = [where for where in unanswered(self._context, asked) if row.end - where.time > answer_ns]
         late = [where for where in late if not publisher.is_resent(where)]
-        if not late or publisher.closed:
+        if not late or publisher.closed or (waited := row.end - late[0].time) <= slowest:
             return
-        waited = row.end - late[0].time
         evidence: dict[str, Any] = {
             "frames": frame_names(where.name for where in late),
             "topic": publisher.topic,
@@ -363,7 +363,14 @@ class PublishRule(ConnectionRule):
         self._context.report("replication-stalled", lag.last, text, evidence)
 
     def _evaluate_ages(self, publisher: Publisher) -> None:
-        """Keep a producer whose messages get older and older, until it is known whether the broker had closed its window."""
+        """Emit that a producer waited long for the broker, and keep one whose messages get older and older.
+
+        It is known only later whether the broker had closed its window.
+        """
+        if publisher.slowest is not None and publisher.topic is not None:
+            latency, where = publisher.slowest[:2]
+            if latency >= self._context.thresholds.ns("slow-publish-seconds"):
+                self._context.emit_fact(AGES, publisher.topic, where, STORED_LATE, {"latency": latency})
         if (grown := publisher.ages.growth(self._context.thresholds)) is not None and len(self._aging) < SLOW_MAX:
             self._aging.append(Aging(publisher.title, publisher.topic, publisher.name, *grown, publisher.ages.count))
 

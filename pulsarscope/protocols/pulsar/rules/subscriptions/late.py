@@ -1,7 +1,8 @@
 """Consumers whose messages arrive later and later although they have permits: the path to them carries less than is published.
 
-The age of a message is the time from its publish time to its delivery in the capture. If a producer sends later and later, all consumers
-get its messages late; that is another finding (`sends/ages.py`).
+The age of a message is the time to its delivery in the capture from the time at which the broker stored it, if the broker adds that, else
+from its publish time. If a producer sends later and later, or waits for its receipts, all consumers get its messages late; these are other
+findings (`sends/ages.py`, `sends/publishing.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pulsarscope.model.records import ConnectionRow
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import closed_windows
-from pulsarscope.protocols.pulsar.rules.sends.ages import AGES, SENT_LATE, AgeMark
+from pulsarscope.protocols.pulsar.rules.sends.ages import AGES, SENT_LATE, STORED_LATE, AgeMark
 from pulsarscope.protocols.pulsar.rules.sends.ages import THRESHOLDS as AGE_THRESHOLDS
 
 CODES = table(
@@ -45,6 +46,8 @@ class Late(NamedTuple):
     first: AgeMark
     last: AgeMark
     deliveries: int
+    stored: bool
+    """True when their age is counted from the time at which the broker stored them."""
 
 
 def emit_late(context: RuleContext, consumers: Sequence[Late], row: ConnectionRow) -> None:
@@ -52,7 +55,7 @@ def emit_late(context: RuleContext, consumers: Sequence[Late], row: ConnectionRo
     if not consumers or closed_windows(context, context.client):
         return
     rate = row.server_bytes * 1e9 / max(row.end - row.start, 1)
-    for title, topic, evidence, first, last, deliveries in consumers:
+    for title, topic, evidence, first, last, deliveries, stored in consumers:
         values = {
             "title": title,
             **evidence,
@@ -61,6 +64,7 @@ def emit_late(context: RuleContext, consumers: Sequence[Late], row: ConnectionRo
             "growth_ns": last.age - first.age,
             "span_ns": last.where.time - first.where.time,
             "bytes_per_second": round(rate),
+            "stored": stored,
         }
         context.emit_fact(AGES, topic, last.where, LATE, values)
 
@@ -71,6 +75,8 @@ def evaluate_late(topic: str, facts: Sequence[Fact], report: ReportFinding, thre
         return
     for fact in facts:
         values = fact.values
+        if fact.what != LATE or (not values["stored"] and any(_is_stored_late(other, fact) for other in facts)):
+            continue
         text = f"{values['title']} gets its messages later and later: within {duration(values['span_ns'])} their age grew by "
         text += f"{duration(values['growth_ns'])}, although it has permits, while its connection carried "
         text += f"{8 * values['bytes_per_second'] / 1000:,.0f} kbit/s."
@@ -82,6 +88,12 @@ def evaluate_late(topic: str, facts: Sequence[Fact], report: ReportFinding, thre
             **thresholds.evidence(*(threshold.name for threshold in AGE_THRESHOLDS)),
         }
         report("delivery-behind", fact.where, text, evidence)
+
+
+def _is_stored_late(stored: Fact, late: Fact) -> bool:
+    """Return True for the fact that messages waited for their broker, on another connection, for at least half as long as a delivery."""
+    is_elsewhere = stored.where.connection != late.where.connection  # on the same one, receipts wait behind the deliveries
+    return stored.what == STORED_LATE and is_elsewhere and 2 * stored.values["latency"] >= late.values["growth_ns"]
 
 
 KEYS = (KeyRule(AGES, TOPIC_IDLE_NS, evaluate_late),)

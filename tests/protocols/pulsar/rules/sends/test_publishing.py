@@ -13,7 +13,7 @@ from pulsarscope.model.findings import WARNING
 from pulsarscope.model.records import FindingRow
 from pulsarscope.protocols.pulsar.rules.sends import publishing as publishing_rule
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import percentile
-from tests.scenarios.commands import close_producer, created, producer, receipt, send, success
+from tests.scenarios.commands import PING, close_producer, created, producer, receipt, send, success
 from tests.scenarios.conversation import MILLISECOND, SECOND
 from tests.scenarios.dialogue import RuleDialogue
 from tests.scenarios.rules.publishing import CLOSED
@@ -233,3 +233,13 @@ def test_a_percentile_is_the_smallest_value_that_enough_do_not_exceed(values: li
 
 def test_the_percentile_of_nothing_is_nothing() -> None:
     assert percentile({}, 99) == 0
+
+
+@pytest.mark.parametrize(("wait", "rest", "reported"), [(10, 5, False), (10, 9, False), (10, 12, True), (3, 30, True)])
+def test_sends_that_wait_their_turn_behind_slow_ones_are_not_unanswered(wait: int, rest: int, reported: bool) -> None:
+    """`wait`: latency of a producer's SENDs in s; `rest`: time from the last ones to the end of the connection."""
+    talk = publishing(wait * SECOND, 12)
+    talk.client(send(sequence_id=12), send(sequence_id=13)).wait(rest * SECOND).client(PING)
+    codes = [row.code for row in talk.end()]
+    assert "slow-publish" in codes
+    assert ("send-unanswered" in codes) is reported
