@@ -10,7 +10,7 @@ from pulsarscope.analysis.coverage import Coverage, Unjudged
 from pulsarscope.analysis.known_issues import AffectedConnections, IssueMatch, Suspects
 from pulsarscope.analysis.tally import ReportRecord, cut, shorten
 from pulsarscope.dissect.contract.known_issues import KnownIssues
-from pulsarscope.model.findings import ERROR, LAYERS, SEVERITIES, WARNING, Code
+from pulsarscope.model.findings import BY_CAPTURING, ERROR, LAYERS, SEVERITIES, WARNING, Code
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX, DIAGNOSIS_SAMPLES_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
 from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Thresholds
@@ -71,6 +71,11 @@ class Symptom:
         _remember(self.topics, cut(topic) if isinstance(topic, str) else None)
         self._sample(row)
         return names
+
+    @property
+    def is_of_capture(self) -> bool:
+        """True when nothing but the capture is at fault."""
+        return self.to_act == BY_CAPTURING
 
     def may_explain(self, other: Symptom) -> bool:
         """Return True when the other symptom may have the same cause, on some of the same connections."""
@@ -206,12 +211,16 @@ class Diagnosis:
     def symptoms(self) -> list[Symptom]:
         """Return the groups of findings, the worst first: by severity, then number, then the layer nearest to the wire.
 
-        A cause is placed where the worst of its consequences would be, before these, even if it is less severe or has other connections as
-        well.
+        What only the capture is to blame for comes after all other errors and warnings, with its consequences. A cause is placed where the
+        worst of its consequences would be, before these, even if it is less severe or has other connections as well.
         """
         some = [*self._symptoms.values()]
         consequences = {cause: [other for other in some if cause.may_explain(other)] for cause in some if cause.explains}
-        places = {symptom: (_rank(symptom), 0, _rank(symptom)) for symptom in some}
+        of_capture = {cause for cause in some if cause.is_of_capture}
+        for cause in [*of_capture]:
+            of_capture.update(other for other in consequences.get(cause, ()) if other.connections.keys() <= cause.connections.keys())
+        ranks = {symptom: _rank(symptom, of_capture=symptom in of_capture) for symptom in some}
+        places = {symptom: (rank, 0, rank) for symptom, rank in ranks.items()}
         for _ in consequences:  # a chain is no longer than the number of causes
             for cause, of_cause in consequences.items():
                 for other in of_cause:
@@ -302,6 +311,8 @@ def _root(cause: Symptom, found: Mapping[Symptom, Symptom]) -> Symptom:
     return cause
 
 
-def _rank(symptom: Symptom) -> tuple[int, int, int, str]:
+def _rank(symptom: Symptom, *, of_capture: bool) -> tuple[int, bool, int, int, int, str]:
     layer = LAYERS.index(symptom.layer) if symptom.layer in LAYERS else len(LAYERS)
-    return SEVERITIES.index(symptom.severity), -symptom.count, layer, symptom.code
+    severity = SEVERITIES.index(symptom.severity)
+    place = max(severity, SEVERITIES.index(WARNING)) if of_capture else severity
+    return place, of_capture, severity, -symptom.count, layer, symptom.code

@@ -118,6 +118,9 @@ ONE_SIDED = "one-sided-capture"
 COPIED = "captured-twice"
 """Code of the finding that the packets of a connection were captured at two points."""
 
+BY_CAPTURING = "whoever captures"
+"""Who must act when nothing but the capture is at fault."""
+
 GAP_CODES = ("stream-gap", "bytes-awaited")
 """Codes of findings on bytes of a stream that the capture lacks."""
 
@@ -157,11 +160,9 @@ CAPTURE_CODES = table(
         "capture-truncated",
         "The capture ends within a record.",
         "All whole packets were decoded; let the capture finish before copying it.",
-        to_act="whoever captures",
+        to_act=BY_CAPTURING,
     ),
-    CAPTURE.warning(
-        "snaplen-truncated", "Packets were cut when captured.", "Capture whole packets: tcpdump -s 0.", to_act="whoever captures"
-    ),
+    CAPTURE.warning("snaplen-truncated", "Packets were cut when captured.", "Capture whole packets: tcpdump -s 0.", to_act=BY_CAPTURING),
     CAPTURE.warning(
         "unknown-link-type", "Packets of a link type that is not decoded.", "Capture on Ethernet, Linux cooked, loopback, PPP or raw IP."
     ),
@@ -175,7 +176,7 @@ CAPTURE_CODES = table(
         "packets-dropped",
         "The capturing host reports dropped packets.",
         "Capture with a larger buffer (tcpdump -B) or a narrower filter.",
-        to_act="whoever captures",
+        to_act=BY_CAPTURING,
     ),
     CAPTURE.warning(
         "packets-skipped",
@@ -201,7 +202,7 @@ CAPTURE_CODES = table(
         "fragment-incomplete",
         "IP fragments without the others of their packet in the same file.",
         'A capture filter on ports lets only first fragments through: add "or ip[6:2] & 0x1fff != 0".',
-        to_act="whoever captures",
+        to_act=BY_CAPTURING,
     ),
     CAPTURE.warning("fragment-overlap", "Overlapping IP fragments have different bytes.", "The first bytes are kept; look for an attack."),
     CAPTURE.warning(
@@ -231,7 +232,7 @@ TCP_CODES = table(
         "Bytes of a stream are not in the capture.",
         "The capture lost packets, not necessarily the network: look at packets-dropped. Those that the snap length cut: tcpdump -s 0.",
         ("bytes-skipped", "chunk-missing", "frame-truncated"),
-        to_act="whoever captures",
+        to_act=BY_CAPTURING,
     ),
     TCP.note(
         "bytes-awaited",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.analysis.diagnosis import Diagnosis
-from pulsarscope.model.findings import ERROR, NOTE, WARNING, Code, table
+from pulsarscope.model.findings import BY_CAPTURING, ERROR, NOTE, WARNING, Code, table
 from pulsarscope.output.render.diagnosis import state
 from tests.scenarios import rows
 
@@ -204,3 +204,27 @@ def test_the_cause_may_be_milder_than_what_it_explains() -> None:
         assert cause is not None
         assert cause.code == code
     assert Diagnosis({}).cause() is None
+
+
+OF_CAPTURE = table(
+    Code("gap", ERROR, "tcp", "", "", ("truncated",), to_act=BY_CAPTURING),
+    Code("damaged", ERROR, "frame", "", ""),
+    Code("truncated", WARNING, "frame", "", ""),
+    Code("busy", WARNING, "session", "", ""),
+    Code("hint", NOTE, "session", "", ""),
+)
+
+
+@pytest.mark.parametrize("gaps", [1, 50])
+@pytest.mark.parametrize("cut", [0, 1, 70])
+def test_what_only_the_capture_is_to_blame_for_comes_after_what_is_wrong(gaps: int, cut: int) -> None:
+    capture = [("gap", "0:1")] * gaps + [("truncated", "0:1")] * cut
+    of_capture = ["gap", *["truncated"] * bool(cut)]
+    assert order(OF_CAPTURE, *capture, ("busy", "0:2"), ("hint", "0:2")) == ["busy", *of_capture, "hint"]
+    assert order(OF_CAPTURE, *capture, ("damaged", "0:1"), ("hint", "0:1")) == ["damaged", *of_capture, "hint"]
+    assert order(OF_CAPTURE, *capture, ("hint", "0:1")) == [*of_capture, "hint"]
+
+
+def test_a_consequence_on_other_connections_too_has_its_own_place() -> None:
+    some = [("gap", "0:1"), ("truncated", "0:1"), ("truncated", "0:2"), ("truncated", "0:2"), ("busy", "0:2")]
+    assert order(OF_CAPTURE, *some) == ["gap", "truncated", "busy"]
