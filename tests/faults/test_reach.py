@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.faults.attempts import attempt
-from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, created, lookup, lookup_response, producer
+from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, close_producer, created, lookup, lookup_response, producer
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation, Endpoint
 from tests.scenarios.evaluation import findings_of, live_findings_of, only, problem_codes, with_code
@@ -192,9 +192,11 @@ def test_how_long_a_client_was_without_its_broker(how: str, times: int, end: str
     first = first.close("server") if end == "fin" else first.reset()
     failed = attempts(how, times, SECOND, start=SECOND)
     rows = findings_of(tmp_path, first, *failed, working(ADVERTISED, 60 * SECOND), working(ADVERTISED, 61 * SECOND, port=42002))
-    text, evidence = only(rows, "broker-outage")
+    text, evidence = only(rows, "broker-down")
     assert "was without broker 10.0.9.9:6650 for 60.0 s" in text
+    assert how == "reset" or f"failed ({how})" in text
     assert evidence["count"] == times
+    assert not with_code(rows, "broker-outage")
     assert problem_codes(findings_of(tmp_path, working(ADVERTISED, 0, port=42001).close(), working(ADVERTISED, 60 * SECOND).close())) == []
 
 
@@ -311,11 +313,44 @@ def test_late_answers_of_a_broker_that_comes_back_belong_to_its_outage(tmp_path:
     talks = [coming_back(0, 5, 5, port=41900).close("server")] if earlier else []
     talks += [*attempts("refused", 3, SECOND, start=3 * SECOND), coming_back(7 * SECOND, connect, opened)]
     rows = findings_of(tmp_path, *talks)
-    text, evidence = only(rows, "broker-outage")
+    text, evidence = only(rows, "broker-down" if earlier else "broker-outage")
     slowest = f"{connect / 1000:.2f} s" if connect > opened else f"{opened / 1000:.2f} s"
     assert slowest in text
     assert len(evidence["frames"]) == 2
     assert "slow-exchange" not in {row.code for row in rows}
+
+
+@pytest.mark.parametrize(("how", "times"), [*product(("refused", "unanswered"), (1, 4))])
+@pytest.mark.parametrize("end", ["closes what it opened", "client"])
+def test_a_broker_that_ends_a_connection_in_order_or_not_itself_is_not_down(how: str, times: int, end: str, tmp_path: Path) -> None:
+    first = working(ADVERTISED, 0, port=42001)
+    first = first.close() if end == "client" else first.server(close_producer()).close("server")
+    rows = findings_of(tmp_path, first, *attempts(how, times, SECOND, start=SECOND), working(ADVERTISED, 60 * SECOND))
+    assert with_code(rows, "broker-outage")
+    assert not with_code(rows, "broker-down")
+
+
+def unanswered_ping(start: int, silence: int) -> Conversation:
+    """A client that closes after a PING of this many seconds without an answer."""
+    talk = connected(41900, server=ADVERTISED, start=start).client(producer()).server(created()).client(PING)
+    return talk.wait(silence * SECOND).close()
+
+
+@pytest.mark.parametrize(("silence", "connect"), [*product((15, 30, 60), (3_000, 26_000))])
+def test_late_answers_after_a_broker_that_fell_silent_belong_to_its_pause(tmp_path: Path, silence: int, connect: int) -> None:
+    """Its host still takes connections, so none fails."""
+    rows = findings_of(tmp_path, unanswered_ping(0, silence), coming_back((silence + 1) * SECOND, connect, 10))
+    evidence = only(rows, "broker-outage")[1]
+    assert (silence + connect / 1000) * SECOND <= evidence["span_ns"] <= (silence + connect / 1000 + 2) * SECOND
+    assert "slow-exchange" not in {row.code for row in rows}
+    assert with_code(rows, "keepalive-lost")
+
+
+@pytest.mark.parametrize("connect", [3_000, 26_000])
+def test_without_that_a_late_answer_is_the_broker_s(tmp_path: Path, connect: int) -> None:
+    rows = findings_of(tmp_path, working(ADVERTISED, 0, port=41900).close(), coming_back(16 * SECOND, connect, 10))
+    assert "slow-exchange" in {row.code for row in rows}
+    assert not with_code(rows, "broker-outage")
 
 
 @pytest.mark.parametrize("how", ["no outage", "of another broker", "long before"])

@@ -364,7 +364,7 @@ function __pulsarscope_list
         case findings
             printf '%s\n' ack-after-close ack-cumulative-shared ack-each ack-failed ack-hole ack-unanswered ack-unknown-id acked-redelivered \
                 advertised-address-odd auth-failed auth-refresh-unsupported authoritative-dropped backlog-growing batch-corrupt \
-                batch-partly-acked batching-unused body-mismatch bookie-refused bookie-silent broker-outage broker-silent \
+                batch-partly-acked batching-unused body-mismatch bookie-refused bookie-silent broker-down broker-outage broker-silent \
                 broker-undecided broker-unreachable bytes-awaited bytes-skipped capture-malformed capture-order capture-truncated \
                 captured-twice certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-dropped chunk-duplicate \
                 chunk-incomplete chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided client-not-reading \
@@ -381,18 +381,18 @@ function __pulsarscope_list
                 nested-too-deep nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
                 num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
                 packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck payload-decoder-failed \
-                permits-negative produce-lost produce-unconfirmed producer-behind producer-busy producer-churn producer-fenced \
-                producer-id-reused producer-waiting proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded \
-                read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm \
-                redirect-not-followed redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm \
-                request-unanswered required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested \
-                retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
-                sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated \
-                snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
-                tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
-                token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
-                txn-unavailable uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop \
-                value-undecodable zero-window zlib-unfinished
+                permits-negative processed-twice produce-lost produce-unconfirmed producer-behind producer-busy producer-churn \
+                producer-fenced producer-id-reused producer-waiting proxy-leg-failed proxy-legs published-before-subscription \
+                quorum-lost quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all \
+                redelivery-storm redirect-not-followed redirect-unseen replication-stalled request-failed request-id-reused \
+                request-retried request-storm request-unanswered required-field-missing resend-deduplicated resend-loop \
+                response-mismatch response-unrequested retry-without-close rule-failed schema-incompatible schema-unknown \
+                send-unanswered send-without-producer sequence-jump sequence-regression session-cap size-mismatch slow-bookie \
+                slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap time-backwards time-invalid \
+                tls-decrypt-failed tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch tls-no-secrets \
+                tls-on-plain-port tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated topic-terminated \
+                topic-unloaded trailing-bytes txn-failed txn-open txn-unavailable uncompressed-size-missing unknown-command unknown-enum \
+                unknown-link-type unload-burst unload-loop value-undecodable zero-window zlib-unfinished
         case kinds
             printf '%s\n' frame message exchange connection finding journey all
         case registry_sections
@@ -428,25 +428,26 @@ function __pulsarscope_list
                 key-shared-blocked-entries key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects \
                 message-too-large-bytes messages-skipped-entries most-dead-lettered-messages most-redelivered-entries \
                 never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds \
-                produce-lost-seconds producer-behind-growth-seconds producer-behind-seconds producer-behind-sends producer-behind-share \
-                producer-churn-sends producer-waiting-seconds proxy-leg-failed-seconds published-before-seconds \
-                read-from-storage-entries reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures \
-                reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives \
-                redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-passed-over \
-                redelivery-storm-quick-seeks redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
-                redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-seeks-in-all \
-                redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
-                redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups \
-                replication-lag-seconds replication-lag-sends replication-lag-share replication-stalled-seconds \
-                request-failed-moving-seconds request-retried-seconds request-storm-busy request-storm-rate request-storm-requests \
-                request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
-                send-unanswered-open-seconds send-unanswered-seconds send-without-producer-known-seconds send-without-producer-seconds \
-                slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds slow-broker-times \
-                slow-exchange-back-seconds slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-open-seconds \
-                slow-exchange-seconds slow-exchange-stored-seconds slow-publish-bytes slow-publish-held-seconds \
-                slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
-                token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds \
-                unload-burst-topics unload-loop-seconds unload-loop-times
+                processed-twice-entries processed-twice-seconds produce-lost-seconds producer-behind-growth-seconds \
+                producer-behind-seconds producer-behind-sends producer-behind-share producer-churn-sends producer-waiting-seconds \
+                proxy-leg-failed-seconds published-before-seconds read-from-storage-entries reader-behind-seconds \
+                receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds \
+                redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages \
+                redelivery-storm-passed-over redelivery-storm-quick-seeks redelivery-storm-requests-for-all redelivery-storm-retries \
+                redelivery-storm-retries-in-all redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks \
+                redelivery-storm-seeks-in-all redelivery-storm-unresolved redelivery-storm-window-redeliveries \
+                redelivery-storm-window-requests redelivery-storm-window-seconds redirect-idle-seconds \
+                redirect-not-followed-beside-lookups redirect-not-followed-lookups replication-lag-seconds replication-lag-sends \
+                replication-lag-share replication-stalled-seconds request-failed-moving-seconds request-retried-seconds \
+                request-storm-busy request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
+                resend-loop-refusals response-unrequested-attached-seconds send-unanswered-open-seconds send-unanswered-seconds \
+                send-without-producer-known-seconds send-without-producer-seconds slow-bookie-longest-seconds slow-bookie-seconds \
+                slow-bookie-times slow-broker-seconds slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds \
+                slow-exchange-lookup-seconds slow-exchange-open-seconds slow-exchange-seconds slow-exchange-stored-seconds \
+                slow-publish-bytes slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds \
+                slow-publish-median-sends slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds \
+                topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds unload-burst-topics unload-loop-seconds \
+                unload-loop-times
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
                 findings library adding-a-protocol decode messages stats diagnose report compare browse follow index extract sql mcp \
@@ -454,35 +455,35 @@ function __pulsarscope_list
         case triggers
             printf '%s\n' any-error ack-after-close ack-cumulative-shared ack-each ack-failed ack-hole ack-unanswered ack-unknown-id \
                 acked-redelivered advertised-address-odd auth-failed auth-refresh-unsupported authoritative-dropped backlog-growing \
-                batch-corrupt batch-partly-acked batching-unused body-mismatch bookie-refused bookie-silent broker-outage broker-silent \
-                broker-undecided broker-unreachable bytes-awaited bytes-skipped capture-malformed capture-order capture-truncated \
-                captured-twice certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-dropped chunk-duplicate \
-                chunk-incomplete chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided client-not-reading \
-                clock-skew command-before-connect command-too-new compression-useless connection-churn connection-closed-by-broker \
-                connection-closed-by-client connection-reset connection-unknown consumer-behind consumer-busy consumer-churn \
-                consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused consumer-starved consumer-undecided cursor-reset \
-                data-after-close dead-lettered decode-lag decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored \
-                delay-late delivered-to-both delivery-behind dispatch-limited dissector-failed encrypted-payload end-of-topic \
-                entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete \
-                fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut \
-                interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced \
-                lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice \
-                message-too-large message-too-large-dropped messages-skipped midstream-start most-dead-lettered most-redelivered \
-                nested-too-deep nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
-                num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
-                packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck payload-decoder-failed \
-                permits-negative produce-lost produce-unconfirmed producer-behind producer-busy producer-churn producer-fenced \
-                producer-id-reused producer-waiting proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded \
-                read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm \
-                redirect-not-followed redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm \
-                request-unanswered required-field-missing resend-deduplicated resend-loop response-mismatch response-unrequested \
-                retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
-                sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated \
-                snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
-                tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
-                token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
-                txn-unavailable uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop \
-                value-undecodable zero-window zlib-unfinished
+                batch-corrupt batch-partly-acked batching-unused body-mismatch bookie-refused bookie-silent broker-down broker-outage \
+                broker-silent broker-undecided broker-unreachable bytes-awaited bytes-skipped capture-malformed capture-order \
+                capture-truncated captured-twice certificate-expires checksum-absent checksum-mismatch chunk-cap chunk-dropped \
+                chunk-duplicate chunk-incomplete chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck churn-undecided \
+                client-not-reading clock-skew command-before-connect command-too-new compression-useless connection-churn \
+                connection-closed-by-broker connection-closed-by-client connection-reset connection-unknown consumer-behind \
+                consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused consumer-starved \
+                consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb decompress-failed \
+                decrypt-failed delay-early delay-ignored delay-late delivered-to-both delivery-behind dispatch-limited dissector-failed \
+                encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice file-unreadable \
+                foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated frame-unfinished \
+                http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-lost key-on-two-consumers key-out-of-order \
+                key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt \
+                message-stored-twice message-too-large message-too-large-dropped messages-skipped midstream-start most-dead-lettered \
+                most-redelivered nested-too-deep nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture \
+                not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict \
+                packet-duplicate packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck \
+                payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed producer-behind producer-busy \
+                producer-churn producer-fenced producer-id-reused producer-waiting proxy-leg-failed proxy-legs \
+                published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one \
+                reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen replication-stalled request-failed \
+                request-id-reused request-retried request-storm request-unanswered required-field-missing resend-deduplicated \
+                resend-loop response-mismatch response-unrequested retry-without-close rule-failed schema-incompatible schema-unknown \
+                send-unanswered send-without-producer sequence-jump sequence-regression session-cap size-mismatch slow-bookie \
+                slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap time-backwards time-invalid \
+                tls-decrypt-failed tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch tls-no-secrets \
+                tls-on-plain-port tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated topic-terminated \
+                topic-unloaded trailing-bytes txn-failed txn-open txn-unavailable uncompressed-size-missing unknown-command unknown-enum \
+                unknown-link-type unload-burst unload-loop value-undecodable zero-window zlib-unfinished
     end
 end
 

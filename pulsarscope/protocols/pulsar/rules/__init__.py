@@ -14,6 +14,7 @@ from pulsarscope.protocols.pulsar.rules.connections import (
     idle_redirects,
     legs,
     not_reading,
+    outages,
     path_ends,
     reach,
     reconnects,
@@ -33,6 +34,7 @@ from pulsarscope.protocols.pulsar.rules.consumers import (
     poison,
     redelivery,
     retries,
+    twice,
     unacked,
 )
 from pulsarscope.protocols.pulsar.rules.exchanges import departures, holders, lookups, producers, requests, schemas, transactions, unload
@@ -81,6 +83,7 @@ THEMES = (
     churn,
     idle_redirects,
     reach,
+    outages,
     handshakes,
     tokens,
     storms,
@@ -105,6 +108,7 @@ THEMES = (
     acks,
     unknown_acks,
     redelivery,
+    twice,
     dead_letters,
     failover,
     delays,

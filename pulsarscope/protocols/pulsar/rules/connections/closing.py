@@ -16,10 +16,12 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand, Refusal
 from pulsarscope.protocols.pulsar.rules.connections.not_reading import report_not_reading
+from pulsarscope.protocols.pulsar.rules.connections.outages import CLOSED, CUT
 from pulsarscope.protocols.pulsar.rules.connections.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.rules.connections.silence import Pings, report_silent
 from pulsarscope.protocols.pulsar.rules.connections.unknown import report_unknown
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.exchanges.requests import REACH
 from pulsarscope.protocols.pulsar.session.exchanges import CLOSES, OPENS, REQUESTS
 from pulsarscope.protocols.pulsar.text.formatting import host, listing, port
 from pulsarscope.protocols.pulsar.topics import bounded_name
@@ -335,7 +337,9 @@ class ClosingRule(ConnectionRule):
             "round_trip_max_ns": self._round_trip_max_ns,
             **self._context.thresholds.evidence(*() if cause is None else ("connection-closed-by-client-seconds",)),
         }
-        self._context.report("connection-closed-by-broker" if by_broker else "connection-closed-by-client", last, text, evidence)
+        self._context.report(CLOSED if by_broker else "connection-closed-by-client", last, text, evidence)
+        if by_broker and self._command_of_server is not None:
+            self._context.emit_fact(REACH, host(self._context.client), last, CUT, {"code": CLOSED})
 
     def _emit_attempt(self, row: ConnectionRow, last: Where) -> None:
         # A client whose requests were all answered, and that has nothing open, may simply close with a RST.

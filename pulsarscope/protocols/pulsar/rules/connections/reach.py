@@ -16,6 +16,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_addresses, is_loopback, literal_of, may_be
 from pulsarscope.protocols.pulsar.rules.connections.handshakes import judge_handshakes
+from pulsarscope.protocols.pulsar.rules.connections.outages import CUT, judge_outages
 from pulsarscope.protocols.pulsar.rules.connections.unopened import failure_of, judge_unopened, kinds_of
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.exchanges.requests import LATE, REACH, late_text
@@ -41,11 +42,6 @@ CODES = table(
         "does not know.",
         "Set advertisedAddress or advertisedListeners on the broker to an address that its clients can reach.",
         to_act="the broker's operators",
-    ),
-    SESSION.note(
-        "broker-outage",
-        "A client was without a broker for a while: connections failed between two that worked.",
-        "A restart of the broker looks like this. Messages sent meanwhile waited in the client or were rejected.",
     ),
 )
 
@@ -194,7 +190,9 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
 
     ended = {fact.where.connection for fact in facts if fact.what == SPOKEN}
     connections = [
-        fact for fact in facts if fact.what not in (ADVERTISED, WANTED, LATE) and not (fact.what == OPEN and fact.where.connection in ended)
+        fact
+        for fact in facts
+        if fact.what not in (ADVERTISED, WANTED, LATE, CUT) and not (fact.what == OPEN and fact.where.connection in ended)
     ]
     judge_handshakes(client, connections, is_broker if hosts or addresses else None, report, thresholds)
     failed: dict[str, list[Fact]] = {}
@@ -206,9 +204,14 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
             failed.setdefault(fact.values["server"], []).append(fact)
     _judge_wanted([fact for fact in facts if fact.what == WANTED], failed, report)
     late = [fact for fact in facts if fact.what == LATE]
+    cut = {fact.where.connection: fact for fact in facts if fact.what == CUT}
+    for server in {fact.values["server"] for fact in late} - failed.keys():
+        failed[server] = []
     for server, failures in failed.items():
         served = [fact for fact in spoken if fact.values["server"] == server]
-        late = _judge_outages(client, server, failures, served, late, report, thresholds)
+        late = judge_outages(client, server, failures, served, late, cut, report, thresholds)
+        if not failures:
+            continue
         named = [fact for fact in advertised if any(may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
@@ -253,46 +256,6 @@ def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], 
                 "count": len(tried),
             }
             report("proxy-leg-failed", fact.where, text, evidence)
-
-
-def _judge_outages(
-    client: str,
-    server: str,
-    failures: Sequence[Fact],
-    spoken: Sequence[Fact],
-    late: Sequence[Fact],
-    report: ReportFinding,
-    thresholds: Thresholds,
-) -> list[Fact]:
-    """Report the periods between two connections to a server in which others failed; return the late requests that no period explains.
-
-    A broker that comes back answers the first requests late.
-    """
-    explained: set[Where] = set()
-    back_ns = thresholds.ns("slow-exchange-back-seconds")
-    for lost, back in zip((None, *spoken[:-1]), spoken, strict=False):
-        since, until = 0 if lost is None else lost.values["end"], back.where.time
-        between = [fact for fact in failures if since <= fact.where.time < until]
-        slow = [fact for fact in late if fact.values["server"] == server and 0 <= fact.where.time - until < back_ns]
-        if not between or (lost is None and not slow):
-            continue
-        explained.update(fact.where for fact in slow)
-        since = since or between[0].where.time
-        ended = "" if lost is None else f"connection {lost.where.connection} ended, "
-        text = f"Client {client} was without broker {server} for {duration(until - since)}: {ended}{plural(len(between), 'connection')} "
-        text += f"failed, and connection {back.where.connection} worked"
-        evidence = {
-            "connections": [fact.where.connection for fact in (*filter(None, [lost]), *between, back)][:DIAGNOSIS_NAMES_MAX],
-            "server": server,
-            "count": len(between),
-            "span_ns": until - since,
-        }
-        if slow:
-            slowest = max(slow, key=lambda fact: int(fact.values["evidence"]["latency_ns"]))
-            evidence["frames"] = slowest.values["evidence"]["frames"]
-            text += f"; {late_text(slowest.values['title'], slowest.values['evidence']['latency_ns'])[:-1]}"
-        report("broker-outage", between[0].where, f"{text}.", evidence)
-    return [fact for fact in late if fact.where not in explained]
 
 
 def _is_certain(failures: Sequence[Fact], advertised: Sequence[Fact], connections: Sequence[Fact], thresholds: Thresholds) -> bool:

@@ -9,7 +9,10 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand
+from pulsarscope.protocols.pulsar.rules.connections.outages import CUT, SILENT
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
+from pulsarscope.protocols.pulsar.rules.exchanges.requests import REACH
+from pulsarscope.protocols.pulsar.text.formatting import host
 
 
 class Pings(NamedTuple):
@@ -42,4 +45,6 @@ def report_silent(context: RuleContext, row: ConnectionRow, side: str, command: 
         "closed": row.closed,
         "closed_by": row.closed_by,
     }
-    context.report("keepalive-lost", first, text, evidence)
+    context.report(SILENT, first, text, evidence)
+    if side == SERVER:
+        context.emit_fact(REACH, host(context.client), first, CUT, {"code": SILENT})

@@ -18,6 +18,7 @@ from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, posit
 from pulsarscope.protocols.pulsar.rules.consumers.dead_letters import DeadLetters
 from pulsarscope.protocols.pulsar.rules.consumers.request_periods import is_regular, period_of
 from pulsarscope.protocols.pulsar.rules.consumers.retries import Retries
+from pulsarscope.protocols.pulsar.rules.consumers.twice import Twice, report_twice
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.subscriptions.seeks import Replays
@@ -161,6 +162,7 @@ class RedeliveryState(ConsumerState):
     """Times of the latest redeliveries by entry, until it is acknowledged."""
     delivered: dict[Position, tuple[int, int]] = msgspec.field(default_factory=dict)
     """By latest entry: number of earlier requests for everything, and how often it came again after one. Brokers count only for Shared."""
+    twice: Twice = msgspec.field(default_factory=Twice)
     acknowledges: bool = False
     """True once it has acknowledged a message after one came again."""
     resolves: bool = False
@@ -290,14 +292,16 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         consumer = self.find(row) if self._repeats or self._replays else None
         if consumer is not None and self._replays:
             self._replays.acknowledge(consumer)
-        if consumer is not None and consumer.repeated:
-            fields = row.fields or {}
-            consumer.acknowledges = True
+        if consumer is not None and (consumer.repeated or consumer.twice.done):
+            fields, least_ns = row.fields or {}, self.context.thresholds.ns("processed-twice-seconds")
+            consumer.acknowledges |= bool(consumer.repeated)
             for message_id in fields.get("message_id") or ():
                 position = position_of(message_id)
                 done = [position]
                 if fields.get("ack_type") == "Cumulative":
                     done += [other for other in consumer.repeated if other < position]
+                elif not message_id.get("ack_set"):
+                    consumer.twice.acknowledge(position, where_of(row), least_ns, came_again=position in consumer.repeated)
                 for entry in done:
                     consumer.resolves |= len(consumer.repeated.pop(entry, ())) == self._unresolved
 
@@ -361,12 +365,13 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         self.context.report("consumer-undecided", where, f"{text}{rest}.", evidence)
 
     def _report_most(self, consumer: RedeliveryState) -> None:
-        """Report a consumer whose client requested most of its messages again, although they were acknowledged in the end."""
-        first, limit = consumer.deliveries - consumer.redelivered, "most-redelivered-entries"
-        if consumer.came_again < max(self.context.thresholds[limit], first / 2) or not consumer.requests:
+        """Report a consumer whose client requested messages again during its work on them, or most, though they were acknowledged."""
+        if not consumer.requests or (asked_for := consumer.times[-1] - consumer.requests[0].time) <= self._window_ns:
             return
-        asked_for = consumer.times[-1] - consumer.requests[0].time
-        if asked_for <= self._window_ns:
+        if report_twice(self.context, consumer, consumer.twice, consumer.came_again, consumer.requests):
+            return
+        first, limit = consumer.deliveries - consumer.redelivered, "most-redelivered-entries"
+        if consumer.came_again < max(self.context.thresholds[limit], first / 2):
             return
         asked = f"its client asked {plural(consumer.request_count, 'time')} in {duration(asked_for)}"
         text = self.sentence(f"{consumer.title} got {consumer.came_again:,} of its {first:,} entries again: {asked}")

@@ -74,6 +74,43 @@ def test_a_few_messages_may_come_again(tmp_path: Path, messages: int, fail: int,
     assert "most-redelivered" not in diagnose(tmp_path, worked_on(messages, fail=fail, pause=pause).close()).codes
 
 
+def in_groups(group: int, rounds: int, *, timeout: int = 10, apart: int = 8 * SECOND, twice: bool = True) -> Conversation:
+    """A consumer that works on groups of messages for longer than its ack timeout, in s, and acknowledges each group at its end.
+
+    `apart`: time until the second copies are done, too; `twice`: they are acknowledged as well.
+    """
+    talk = subscribed(connected(), kind="Shared").client(flow(1000))
+    for number in range(rounds):
+        entries = range(number * group, (number + 1) * group)
+        talk.server(*[delivery(entry) for entry in entries]).wait(timeout * SECOND).client(redeliver(*entries))
+        talk.server(*[delivery(entry, again=1) for entry in entries]).wait(2 * SECOND).client(*[ack(entry) for entry in entries])
+        talk.wait(apart).client(*[ack(entry) for entry in entries if twice])
+    return talk.close()
+
+
+@pytest.mark.parametrize(("group", "rounds", "timeout"), [(5, 2, 10), (3, 4, 12), (20, 3, 10), (1, 6, 30)])
+def test_an_ack_timeout_shorter_than_the_work_processes_messages_twice(tmp_path: Path, group: int, rounds: int, timeout: int) -> None:
+    diagnosis = diagnose(tmp_path, in_groups(group, rounds, timeout=timeout))
+    row, evidence = diagnosis.only("processed-twice")
+    assert row.severity == "warning"
+    assert (evidence["acknowledged_twice"], evidence["came_again"]) == (group * rounds, group * rounds)
+    assert diagnosis.commands(row)[:2] == ["REDELIVER_UNACKNOWLEDGED_MESSAGES", "ACK"]
+    assert "most-redelivered" not in diagnosis.codes
+
+
+PROCESSED_ONCE = {
+    "negatively acknowledged, and done at the second time": in_groups(5, 4, twice=False),
+    "each ACK sent twice": in_groups(5, 4, apart=0),
+    "a pause of the application": in_groups(20, 1),
+    "few": in_groups(1, 4),
+}
+
+
+@pytest.mark.parametrize("how", PROCESSED_ONCE)
+def test_messages_that_are_processed_once_are_not(tmp_path: Path, how: str) -> None:
+    assert "processed-twice" not in diagnose(tmp_path, PROCESSED_ONCE[how]).codes
+
+
 def test_a_storm_is_not_also_called_most_redelivered(tmp_path: Path) -> None:
     assert "most-redelivered" not in diagnose(tmp_path, repeated(25)).codes
 
