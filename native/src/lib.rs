@@ -25,7 +25,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Version of the contract with the Python package: the classes and functions here, their arguments, and their results.
-const CONTRACT: u32 = 55;
+const CONTRACT: u32 = 56;
 
 /// Do some work; a panic in it becomes a RuntimeError, since callers catch exceptions, but not pyo3's PanicException.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -54,6 +54,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(messages::sha256_hex, module)?)?;
     module.add_class::<messages::MessageColumn>()?;
     module.add_class::<output::arrow_table::ArrowTable>()?;
+    module.add_class::<output::arrow_columns::ArrowBuffer>()?;
     module.add_class::<output::message_lines::MessageLines>()?;
     module.add_function(wrap_pyfunction!(output::message_text::message_text, module)?)?;
     module.add_function(wrap_pyfunction!(output::merging::merged_lines, module)?)?;

@@ -33,6 +33,7 @@ from pulsarscope.model.records import ConnectionRow, EntryMessages
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.output.export.columns import cell_types, cells, json_texts
 from pulsarscope.output.export.ndjson import JsonLines
+from pulsarscope.output.export.parquet import repeating
 from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp.pieces import Piece
@@ -235,7 +236,7 @@ def has_pyarrow() -> bool:
 
 @cache
 def _batches(kind: str) -> Any:
-    return RecordBatches(kind)
+    return RecordBatches(kind, None, repeating(kind, [*cell_types(kind)]))
 
 
 def _of(kind: str, rows: Iterable[Any]) -> list[Any]:

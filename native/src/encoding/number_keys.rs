@@ -1,4 +1,4 @@
-//! Maps and sets whose keys are numbers, with a hash that takes a few instructions.
+//! Maps and sets whose keys are numbers or short texts, with a hash that takes a few instructions.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -40,10 +40,13 @@ impl Hasher for NumberHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(8) {
-            let mut number = [0; 8];
-            number[..part.len()].copy_from_slice(part);
-            self.write_u64(u64::from_le_bytes(number));
+        let mut parts = bytes.chunks_exact(8);
+        for part in &mut parts {
+            self.write_u64(part.try_into().map(u64::from_le_bytes).unwrap_or_default());
+        }
+        let rest = parts.remainder();
+        if !rest.is_empty() {
+            self.write_u64(rest.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)));
         }
     }
 

@@ -1,11 +1,13 @@
 //! A map in insertion order, most of whose values leave it in about that order: like a Python dict, without an object for each value.
 
 use std::borrow::Borrow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::Hash;
 
+use crate::encoding::number_keys::NumberMap;
+
 pub struct Ordered<K, V> {
-    numbers: HashMap<K, u64>,
+    numbers: NumberMap<K, u64>,
     /// Values in the order of their consecutive numbers; None if it was taken.
     values: VecDeque<Option<(K, V)>>,
     /// Number of the first.
@@ -14,7 +16,7 @@ pub struct Ordered<K, V> {
 
 impl<K, V> Default for Ordered<K, V> {
     fn default() -> Self {
-        Ordered { numbers: HashMap::new(), values: VecDeque::new(), first: 0 }
+        Ordered { numbers: NumberMap::default(), values: VecDeque::new(), first: 0 }
     }
 }
 
@@ -37,6 +39,11 @@ impl<K: Clone + Eq + Hash, V> Ordered<K, V> {
             self.values[(number - self.first) as usize] = Some((key, value));
             return;
         }
+        self.append(key, value);
+    }
+
+    /// Insert a value after all others under a key that has none.
+    pub fn append(&mut self, key: K, value: V) {
         self.close_gaps();
         self.numbers.insert(key.clone(), self.first + self.values.len() as u64);
         self.values.push_back(Some((key, value)));

@@ -1,6 +1,5 @@
 //! Facts that wait until their key is evaluated, and the keys that were evaluated early: most cause no finding, and need no Python object.
 
-use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::caught;
+use crate::encoding::number_keys::NumberHashing;
 use crate::facts::ordered::Ordered;
 use crate::facts::placed_facts::PlacedFacts;
 use crate::facts::trimming::trimmed;
@@ -118,7 +118,7 @@ impl PendingKeys {
             facts.push(packed, time, decides);
             return false;
         }
-        self.facts.insert(key.into(), Waiting::Packed(Packed::one(packed, time, decides)));
+        self.facts.append(key.into(), Waiting::Packed(Packed::one(packed, time, decides)));
         true
     }
 
@@ -188,7 +188,8 @@ impl PendingKeys {
                     break;
                 }
                 known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, key)) as usize;
-                self.take(key, packed, time, false, takes);
+                self.size += takes;
+                self.facts.append(key.into(), Waiting::Packed(Packed::one(packed, time, false)));
                 (count, added) = (count + 1, added + takes);
             }
             Ok((count, added, known))
@@ -346,7 +347,7 @@ impl KeysIterator {
 /// A set of keys of rules by 32 bits of their hashes, like `engine.facts.EvaluatedKeys`.
 #[pyclass(module = "pulsarscope_native")]
 pub struct EvaluatedKeys {
-    hashes: RandomState,
+    hashes: NumberHashing,
     /// Slots; 0 is an empty one.
     slots: Vec<u32>,
     count: usize,
@@ -388,7 +389,7 @@ impl EvaluatedKeys {
     /// Remember at most `max` keys in `slots` slots, which are more than that.
     #[new]
     fn new(max: usize, slots: usize) -> Self {
-        EvaluatedKeys { hashes: RandomState::new(), slots: vec![0; slots.max(max + 1)], count: 0, max }
+        EvaluatedKeys { hashes: NumberHashing::default(), slots: vec![0; slots.max(max + 1)], count: 0, max }
     }
 
     /// Return how many of these keys of a rule are in the set.

@@ -1,9 +1,12 @@
 //! Columns of a table as Arrow buffers, without an object for each value.
 
+use std::collections::HashMap;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString};
 
+use crate::encoding::number_keys::NumberMap;
 use crate::messages::{Cell, MessageColumn};
 
 /// The kind of the values of a column.
@@ -13,6 +16,8 @@ enum Kind {
     Flag,
     /// Texts, or bytes.
     Text,
+    /// Texts that repeat: numbers of those in a dictionary.
+    Repeated,
     Texts,
 }
 
@@ -30,12 +35,39 @@ pub struct ArrowColumn {
     /// Numbers, or consecutive texts.
     pub bytes: Vec<u8>,
     flags: Bits,
+    /// The items of lists, or the dictionary of texts that repeat.
     items: Option<Box<ArrowColumn>>,
+    known: KnownTexts,
+    /// Sizes that `ends` and `bytes` are expected to reach, once they were taken.
+    expected: (usize, usize),
 }
 
 /// Number of absent values; the buffers of `pyarrow.Array.from_buffers`, none if all values are absent; and the same for the items of
-/// lists, with their number.
-pub type Buffers<'py> = (usize, Vec<Option<Bound<'py, PyBytes>>>, Option<(usize, usize, Vec<Option<Bound<'py, PyBytes>>>)>);
+/// lists or for a dictionary, with their number.
+pub type Buffers = (usize, Vec<Option<ArrowBuffer>>, Option<(usize, usize, Vec<Option<ArrowBuffer>>)>);
+
+/// Bytes that pyarrow reads where they are.
+#[pyclass(frozen, module = "pulsarscope_native")]
+pub struct ArrowBuffer(Vec<u8>);
+
+#[pymethods]
+impl ArrowBuffer {
+    /// Address and number of the bytes, which stay there as long as this object does.
+    fn place(&self) -> (usize, usize) {
+        (self.0.as_ptr() as usize, self.0.len())
+    }
+}
+
+/// Texts of a dictionary.
+#[derive(Default)]
+struct KnownTexts {
+    numbers: HashMap<Vec<u8>, i32>,
+    /// Numbers of texts, or of none, by the addresses of their objects, while these cannot change.
+    by_address: NumberMap<usize, Option<i32>>,
+    latest: Option<(usize, Option<i32>)>,
+    /// Number and place of the latest text in the dictionary.
+    last: (i32, usize, usize),
+}
 
 /// Bits, the least significant of a byte first.
 #[derive(Default)]
@@ -74,11 +106,14 @@ impl ArrowColumn {
             "bool" => Kind::Flag,
             "string" | "json" | "bytes" => Kind::Text,
             "strings" => Kind::Texts,
+            "repeated" => Kind::Repeated,
             _ => return Err(PyValueError::new_err(format!("no column is of type {name}"))),
         };
-        let items = if kind == Kind::Texts { Some(Box::new(ArrowColumn::new("string")?)) } else { None };
-        let (valid, flags) = (Bits::default(), Bits::default());
-        Ok(ArrowColumn { kind, valid, count: 0, absent: 0, leading: 0, ends: Vec::new(), bytes: Vec::new(), flags, items })
+        let nested = matches!(kind, Kind::Texts | Kind::Repeated);
+        let items = if nested { Some(Box::new(ArrowColumn::new("string")?)) } else { None };
+        let (valid, flags, known) = (Bits::default(), Bits::default(), KnownTexts::default());
+        let (ends, bytes, expected) = Default::default();
+        Ok(ArrowColumn { kind, valid, count: 0, absent: 0, leading: 0, ends, bytes, flags, items, known, expected })
     }
 
     #[inline]
@@ -117,6 +152,7 @@ impl ArrowColumn {
         match self.kind {
             Kind::Number => self.bytes.resize(8 * count, 0),
             Kind::Flag => self.flags.fill(count, false),
+            Kind::Repeated => self.ends.resize(4 * count, 0),
             Kind::Text | Kind::Texts => self.ends.resize(4 * (count + 1), 0),
         }
     }
@@ -146,11 +182,92 @@ impl ArrowColumn {
     /// End a text whose bytes were appended, or an absent one.
     #[inline]
     pub fn end_text(&mut self, there: bool) -> PyResult<()> {
+        if self.kind == Kind::Repeated {
+            let number = if there { Some(self.number_of_text()?) } else { None };
+            self.repeated(number);
+            return Ok(());
+        }
         if self.leads(there) {
             return Ok(());
         }
         self.there(there);
         self.end(self.bytes.len())
+    }
+
+    /// Append the text of an object that many rows share, or an absent value. `address`: that of the object, which is the same text until
+    /// `begin`.
+    #[inline]
+    pub fn shared<'a>(&mut self, address: usize, text: impl FnOnce() -> PyResult<Option<&'a [u8]>>) -> PyResult<()> {
+        if self.kind != Kind::Repeated {
+            return self.text(text()?);
+        }
+        let number = match self.known.latest {
+            Some((latest, number)) if latest == address => number,
+            _ => {
+                let number = match self.known.by_address.get(&address) {
+                    Some(number) => *number,
+                    None => {
+                        let number = match text()? {
+                            Some(text) => {
+                                self.bytes.extend_from_slice(text);
+                                Some(self.number_of_text()?)
+                            }
+                            None => None,
+                        };
+                        self.known.by_address.insert(address, number);
+                        number
+                    }
+                };
+                self.known.latest = Some((address, number));
+                number
+            }
+        };
+        self.repeated(number);
+        Ok(())
+    }
+
+    /// Prepare for rows of other objects: forget the addresses of shared texts, and reserve as much room as the values before took.
+    pub fn begin(&mut self) {
+        self.known.by_address.clear();
+        self.known.latest = None;
+        let (ends, bytes) = std::mem::take(&mut self.expected);
+        self.ends.reserve(ends);
+        self.bytes.reserve(bytes);
+    }
+
+    #[inline]
+    fn repeated(&mut self, number: Option<i32>) {
+        if !self.leads(number.is_some()) {
+            self.ends.extend_from_slice(&number.unwrap_or_default().to_ne_bytes());
+            self.there(number.is_some());
+        }
+    }
+
+    /// Return the number in the dictionary of the text whose bytes were appended, and take them away.
+    fn number_of_text(&mut self) -> PyResult<i32> {
+        let Some(dictionary) = &mut self.items else { return Ok(0) };
+        let KnownTexts { numbers, last, .. } = &mut self.known;
+        if dictionary.count == 0 || self.bytes != dictionary.bytes[last.1..last.2] {
+            let number = match numbers.get(&self.bytes) {
+                Some(number) => *number,
+                None => {
+                    let number = dictionary.count as i32; // fewer than the bytes of their ends, which are numbered with as many bits
+                    dictionary.text(Some(&self.bytes))?;
+                    numbers.insert(self.bytes.clone(), number);
+                    number
+                }
+            };
+            *last = (number, dictionary.end_at(number), dictionary.end_at(number + 1));
+        }
+        self.bytes.clear();
+        Ok(last.0)
+    }
+
+    /// Return the end of the text before this one.
+    fn end_at(&self, number: i32) -> usize {
+        let at = 4 * number as usize;
+        let end: [u8; 4] = self.ends.get(at..at + 4).and_then(|end| end.try_into().ok()).unwrap_or_default();
+        i32::from_ne_bytes(end) as usize
     }
 
     fn end(&mut self, size: usize) -> PyResult<()> {
@@ -159,20 +276,36 @@ impl ArrowColumn {
         Ok(())
     }
 
-    /// Append an absent value.
-    pub fn nothing(&mut self) -> PyResult<()> {
-        match self.kind {
-            Kind::Number => self.number(None),
-            Kind::Flag => self.flag(None),
-            Kind::Text => return self.text(None),
-            Kind::Texts => {
-                if !self.leads(false) {
+    /// Append absent values.
+    #[inline]
+    pub fn nothing(&mut self, count: usize) -> PyResult<()> {
+        if self.leading == self.count {
+            (self.count, self.absent, self.leading) = (self.count + count, self.absent + count, self.leading + count);
+            return Ok(());
+        }
+        for _ in 0..count {
+            match self.kind {
+                Kind::Number => self.number(None),
+                Kind::Flag => self.flag(None),
+                Kind::Text | Kind::Repeated => self.text(None)?,
+                Kind::Texts => {
                     self.there(false);
                     let items = self.items.as_ref().map_or(0, |items| items.count);
-                    return self.end(items);
+                    self.end(items)?;
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Append a text several times.
+    pub fn texts(&mut self, text: &[u8], count: usize) -> PyResult<()> {
+        if self.kind != Kind::Repeated {
+            return (0..count).try_for_each(|_| self.text(Some(text)));
+        }
+        self.bytes.extend_from_slice(text);
+        let number = self.number_of_text()?;
+        (0..count).for_each(|_| self.repeated(Some(number)));
         Ok(())
     }
 
@@ -196,12 +329,12 @@ impl ArrowColumn {
     /// Append a Python value.
     pub fn object(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         if value.is_none() {
-            return self.nothing();
+            return self.nothing(1);
         }
         match self.kind {
             Kind::Number => self.number(value.extract::<i64>()?),
             Kind::Flag => self.flag(Some(value.cast::<PyBool>()?.is_true())),
-            Kind::Text => {
+            Kind::Text | Kind::Repeated => {
                 return match value.cast::<PyString>() {
                     Ok(text) => self.text(Some(text.to_str()?.as_bytes())),
                     Err(_) => self.text(Some(value.cast::<PyBytes>()?.as_bytes())),
@@ -229,37 +362,46 @@ impl ArrowColumn {
         own + self.items.as_ref().map_or(0, |items| items.size())
     }
 
-    /// Remove all values; their room is kept for the next ones.
+    /// Remove all values.
     pub fn clear(&mut self) {
         (self.count, self.absent, self.leading) = (0, 0, 0);
         for bytes in [&mut self.valid.bytes, &mut self.ends, &mut self.bytes, &mut self.flags.bytes] {
             bytes.clear();
         }
         (self.valid.count, self.flags.count) = (0, 0);
+        self.known = KnownTexts::default();
         if let Some(items) = &mut self.items {
             items.clear();
         }
     }
 
-    /// Return the buffers; none if all values are absent.
-    pub fn buffers<'py>(&self, py: Python<'py>) -> Buffers<'py> {
-        let items = self.items.as_ref().map(|items| (items.count, items.absent, items.own(py)));
-        (self.absent, self.own(py), items)
+    /// Return the buffers, none if all values are absent, and begin anew.
+    pub fn take(&mut self) -> Buffers {
+        let items = self.items.as_mut().map(|items| (items.count, items.absent, items.own()));
+        let expected = (self.ends.len(), self.bytes.len());
+        let taken = (self.absent, self.own(), items);
+        self.clear();
+        self.expected = expected;
+        taken
     }
 
-    fn own<'py>(&self, py: Python<'py>) -> Vec<Option<Bound<'py, PyBytes>>> {
+    fn own(&mut self) -> Vec<Option<ArrowBuffer>> {
         if self.leading == self.count {
             return Vec::new();
         }
-        let mut buffers = vec![(self.absent > 0).then(|| PyBytes::new(py, &self.valid.bytes))];
-        if matches!(self.kind, Kind::Text | Kind::Texts) {
-            buffers.push(Some(PyBytes::new(py, &self.ends)));
+        let mut buffers = vec![if self.absent > 0 { Some(moved(&mut self.valid.bytes)) } else { None }];
+        if matches!(self.kind, Kind::Text | Kind::Texts | Kind::Repeated) {
+            buffers.push(Some(moved(&mut self.ends)));
         }
         match self.kind {
-            Kind::Texts => {}
-            Kind::Flag => buffers.push(Some(PyBytes::new(py, &self.flags.bytes))),
-            Kind::Number | Kind::Text => buffers.push(Some(PyBytes::new(py, &self.bytes))),
+            Kind::Texts | Kind::Repeated => {}
+            Kind::Flag => buffers.push(Some(moved(&mut self.flags.bytes))),
+            Kind::Number | Kind::Text => buffers.push(Some(moved(&mut self.bytes))),
         }
         buffers
     }
+}
+
+fn moved(bytes: &mut Vec<u8>) -> ArrowBuffer {
+    ArrowBuffer(std::mem::take(bytes))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry as MapEntry;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -10,7 +11,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyType};
 
 use crate::caught;
 use crate::frames::row_order::{Of, OrderedRows};
-use crate::frames::Entry;
+use crate::frames::{Entry, Frames};
 use crate::output::arrow_columns::{ArrowColumn, Buffers};
 use crate::output::frame_cells::{EXCHANGE_COLUMNS, FRAME_COLUMNS};
 use crate::output::message_cells::EntryCells;
@@ -60,9 +61,9 @@ impl ArrowTable {
     }
 
     /// Return the number of rows and the columns (`arrow_columns::Buffers`), and begin anew.
-    fn take<'py>(&mut self, py: Python<'py>) -> (usize, Vec<Buffers<'py>>) {
-        let taken = (self.count, self.columns.iter().map(|column| column.buffers(py)).collect());
-        self.clear();
+    fn take(&mut self) -> (usize, Vec<Buffers>) {
+        let taken = (self.count, self.columns.iter_mut().map(ArrowColumn::take).collect());
+        self.count = 0;
         taken
     }
 }
@@ -72,6 +73,14 @@ impl ArrowTable {
         self.count = 0;
         self.columns.iter_mut().for_each(ArrowColumn::clear);
     }
+}
+
+/// Consecutive messages of an entry, given by its batch of frames and its number; and the entries so far.
+#[derive(Default)]
+struct Messages<'py> {
+    of: (u32, u32),
+    range: Range<usize>,
+    entries: HashMap<(u32, u32), EntryCells<'py>>,
 }
 
 /// What is needed while rows are appended to a table.
@@ -104,6 +113,7 @@ impl<'a, 'py> Appending<'a, 'py> {
         let names = table.names.iter().map(|(name, kind)| (name.bind(py).clone(), kind.clone())).collect();
         let (json, entries) = (table.json.bind(py).clone(), table.entries.bind(py).clone());
         let ArrowTable { kind, columns, count, .. } = table;
+        columns.iter_mut().for_each(ArrowColumn::begin);
         Ok(Appending { kind, of_frames, names, columns, count, cells, taken: 0, json, entries, types: Vec::new() })
     }
 
@@ -112,25 +122,21 @@ impl<'a, 'py> Appending<'a, 'py> {
         if matches!(self.of_frames, OfFrames::Frames | OfFrames::Exchanges) && !batches.is_empty() {
             self.check()?;
         }
-        let mut entries = HashMap::new();
+        let mut messages = Messages::default();
         for (_, of) in &rows.order {
             match of {
-                Of::Row(index) => self.row(rows.rows[*index as usize].bind(py))?,
+                Of::Row(index) => {
+                    self.messages(py, &batches, &mut messages)?;
+                    self.row(rows.rows[*index as usize].bind(py))?;
+                }
                 Of::Messages(batch, number) if self.of_frames == OfFrames::Messages => {
-                    let opened = &batches[*batch as usize].opened;
-                    let behind = &opened.behind[*number as usize];
-                    let Some(entry) = opened.entry(behind) else { continue };
-                    let cells = match entries.entry((*batch, behind.entry)) {
-                        MapEntry::Occupied(known) => known.into_mut(),
-                        MapEntry::Vacant(vacant) => {
-                            let own = entry.columns.as_ref().map(|columns| columns.bind(py));
-                            vacant.insert(EntryCells::of(&self.names, entry.shared.bind(py), own, &self.json)?)
-                        }
-                    };
-                    for index in behind.start..behind.stop {
-                        cells.append(index as usize, self.columns)?;
+                    let behind = &batches[*batch as usize].opened.behind[*number as usize];
+                    let next = behind.start as usize..behind.stop as usize;
+                    if messages.of != (*batch, behind.entry) || messages.range.end != next.start {
+                        self.messages(py, &batches, &mut messages)?;
+                        (messages.of, messages.range) = ((*batch, behind.entry), next.start..next.start);
                     }
-                    *self.count += behind.count();
+                    messages.range.end = next.end;
                 }
                 Of::Messages(..) => {}
                 Of::Frame(batch, index) => {
@@ -148,7 +154,26 @@ impl<'a, 'py> Appending<'a, 'py> {
                 }
             }
         }
-        Ok(())
+        self.messages(py, &batches, &mut messages)
+    }
+
+    /// Append consecutive messages of an entry.
+    fn messages(&mut self, py: Python<'py>, batches: &[PyRef<'_, Frames>], messages: &mut Messages<'py>) -> PyResult<()> {
+        let range = std::mem::take(&mut messages.range);
+        if range.is_empty() {
+            return Ok(());
+        }
+        let (batch, number) = messages.of;
+        let Some(Some(entry)) = batches[batch as usize].opened.entries.get(number as usize) else { return Ok(()) };
+        let cells = match messages.entries.entry(messages.of) {
+            MapEntry::Occupied(known) => known.into_mut(),
+            MapEntry::Vacant(vacant) => {
+                let own = entry.columns.as_ref().map(|columns| columns.bind(py));
+                vacant.insert(EntryCells::of(&self.names, entry.shared.bind(py), own, &self.json)?)
+            }
+        };
+        *self.count += range.len();
+        cells.append(range, self.columns)
     }
 
     fn check(&self) -> PyResult<()> {
@@ -183,11 +208,8 @@ impl<'a, 'py> Appending<'a, 'py> {
         let own = row.getattr(intern!(py, "columns"))?.cast_into::<PyDict>()?;
         let entry = EntryCells::of(&self.names, &row.getattr(intern!(py, "shared"))?, Some(&own), &self.json)?;
         let count: usize = row.getattr(intern!(py, "count"))?.extract()?;
-        for index in 0..count {
-            entry.append(index, self.columns)?;
-        }
         *self.count += count;
-        Ok(())
+        entry.append(0..count, self.columns)
     }
 
     fn next_cells(&mut self) -> PyResult<()> {

@@ -7,7 +7,7 @@ use pyo3::types::PyString;
 use crate::encoding::json;
 use crate::frames::{changed, Frame, Frames};
 use crate::output::arrow_columns::ArrowColumn;
-use crate::schema::tables::{Range, Tables};
+use crate::schema::tables::{Range, Tables, Text};
 
 pub const FRAME_COLUMNS: [&str; 28] = [
     "source",
@@ -68,10 +68,15 @@ fn other_columns() -> PyErr {
 
 /// Append a name that rows share, or None.
 fn name(py: Python<'_>, value: &Py<PyAny>, column: &mut ArrowColumn) -> PyResult<()> {
-    match value.bind(py).cast::<PyString>() {
-        Ok(text) => column.text(Some(text.to_str()?.as_bytes())),
-        Err(_) => column.text(None),
-    }
+    column.shared(value.as_ptr() as usize, || match value.bind(py).cast::<PyString>() {
+        Ok(text) => Ok(Some(text.to_str()?.as_bytes())),
+        Err(_) => Ok(None),
+    })
+}
+
+/// Append a text that rows share.
+fn text(py: Python<'_>, text: &Text, column: &mut ArrowColumn) -> PyResult<()> {
+    column.shared(text.text.as_ptr() as usize, || Ok(Some(text.text.bind(py).to_str()?.as_bytes())))
 }
 
 impl Frames {
@@ -96,7 +101,7 @@ impl Frames {
         offset.number(self.offset(frame));
         size.number(i64::from(frame.size()));
         let known = self.command(tables, frame)?;
-        command.text(Some(known.name.text.bind(py).to_str()?.as_bytes()))?;
+        text(py, &known.name, command)?;
         let parts = frame.parts();
         let bytes = self.bytes(py, frame);
         let slice = |range: Range| &bytes[range.0 as usize..range.1 as usize];
@@ -132,7 +137,7 @@ impl Frames {
         latency.number(named.latency);
         verdict.text(Some(b"ok"))?;
         for column in [findings, extra, topics] {
-            column.nothing()?;
+            column.nothing(1)?;
         }
         Ok(())
     }
@@ -153,8 +158,8 @@ impl Frames {
         name(py, of_connection, connection)?;
         name(py, protocol, dissector)?;
         let of = self.asked_by(frame);
-        request.text(Some(self.request_name(py, frame)?.text.bind(py).to_str()?.as_bytes()))?;
-        response.text(Some(self.command(tables, frame)?.name.text.bind(py).to_str()?.as_bytes()))?;
+        text(py, self.request_name(py, frame)?, request)?;
+        text(py, &self.command(tables, frame)?.name, response)?;
         key.text(self.request_key(frame).as_deref().map(str::as_bytes))?;
         self.append_known(py, of.topic, topic)?;
         self.append_known(py, of.producer, producer_name)?;
@@ -165,7 +170,7 @@ impl Frames {
         latency_ns.number(latency);
         status.text(Some(b"ok"))?;
         for column in [error, error_message] {
-            column.nothing()?;
+            column.nothing(1)?;
         }
         Ok(true)
     }
@@ -173,7 +178,7 @@ impl Frames {
     /// Append the text with this number, or none.
     fn append_known(&self, py: Python<'_>, number: u32, column: &mut ArrowColumn) -> PyResult<()> {
         match number.checked_sub(1).and_then(|place| self.texts.get(place as usize)) {
-            Some(text) => column.text(Some(text.text.bind(py).to_str()?.as_bytes())),
+            Some(known) => text(py, known, column),
             None => column.text(None),
         }
     }

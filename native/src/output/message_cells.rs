@@ -1,5 +1,7 @@
 //! Messages of entries as rows of a table.
 
+use std::ops::Range;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyList, PyString};
 
@@ -41,19 +43,27 @@ impl<'py> EntryCells<'py> {
         Ok(EntryCells(parts))
     }
 
-    /// Append a message.
-    pub fn append(&self, index: usize, columns: &mut [ArrowColumn]) -> PyResult<()> {
+    /// Append some messages.
+    pub fn append(&self, messages: Range<usize>, columns: &mut [ArrowColumn]) -> PyResult<()> {
         for (part, column) in self.0.iter().zip(columns) {
             match part {
-                Part::Nothing => column.nothing()?,
-                Part::Number(number) => column.number(*number),
-                Part::Flag(flag) => column.flag(Some(*flag)),
-                Part::Text(text) => column.text(Some(text))?,
-                Part::Compiled(values) => column.cell(values.get(), index)?,
-                Part::Python(values) => match values.get(index) {
-                    Some(value) => column.object(value)?,
-                    None => column.nothing()?,
-                },
+                Part::Nothing => column.nothing(messages.len())?,
+                Part::Number(number) => messages.clone().for_each(|_| column.number(*number)),
+                Part::Flag(flag) => messages.clone().for_each(|_| column.flag(Some(*flag))),
+                Part::Text(text) => column.texts(text, messages.len())?,
+                Part::Compiled(values) => {
+                    for index in messages.clone() {
+                        column.cell(values.get(), index)?;
+                    }
+                }
+                Part::Python(values) => {
+                    for index in messages.clone() {
+                        match values.get(index) {
+                            Some(value) => column.object(value)?,
+                            None => column.nothing(1)?,
+                        }
+                    }
+                }
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, repeat
@@ -60,11 +60,22 @@ def arrow_schema(kind: str, names: Sequence[str] | None = None) -> pa.Schema:
     return pa.schema([pa.field(name, arrow[types[name]], metadata={"description": texts[name]}) for name in names or types])
 
 
+def with_dictionaries(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """Return a schema in which the named columns that are texts are dictionaries."""
+    import pyarrow as pa
+
+    texts = [name in names and field.type == pa.string() for name, field in zip(schema.names, schema, strict=True)]
+    dictionary = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema([field.with_type(dictionary) if is_text else field for field, is_text in zip(schema, texts, strict=True)])
+
+
 class RecordBatches:
     """A converter of rows of one kind to record batches, with all flat columns or the named ones."""
 
-    def __init__(self, kind: str, names: Sequence[str] | None = None) -> None:
-        self.schema = arrow_schema(kind, names)
+    def __init__(self, kind: str, names: Sequence[str] | None = None, dictionaries: Collection[str] = ()) -> None:
+        """`dictionaries`: names of columns of texts that the compiled reader gathers as dictionaries."""
+        compiled = load_native()[0] is not None
+        self.schema = with_dictionaries(arrow_schema(kind, names), dictionaries if compiled else ())
         types = cell_types(kind)
         self._kind = kind
         # Cached, because pyarrow makes a new object for a name or type at each access.
@@ -108,7 +119,12 @@ class RecordBatches:
     @cached_property
     def _gathered(self) -> Any:
         """Rows in the columns of the compiled reader."""
-        columns = [(name, kind_type) for name, (kind_type, _) in zip(self._names, self._types, strict=True)]
+        import pyarrow as pa
+
+        columns = [
+            (name, "repeated" if isinstance(arrow_type, pa.DictionaryType) else kind_type)
+            for name, (kind_type, arrow_type) in zip(self._names, self._types, strict=True)
+        ]
         return load_native()[0].ArrowTable(self._kind, columns, json_texts, EntryMessages)
 
     def _messages(self, rows: Sequence[Any]) -> list[pa.Array[Any]]:
@@ -127,11 +143,11 @@ class RecordBatches:
 
 
 def _from_buffers(
-    arrow_type: pa.DataType, count: int, absent: int, buffers: Sequence[bytes | None], items: tuple[int, int, Sequence[bytes | None]] | None
+    arrow_type: pa.DataType, count: int, absent: int, buffers: Sequence[Any], items: tuple[int, int, Sequence[Any]] | None
 ) -> pa.Array[Any]:
     """Return a column from buffers of the compiled reader, which are missing if all values are absent.
 
-    `items`: the items of lists, as (count, absent, buffers).
+    `items`: the items of lists, or the values of a dictionary, as (count, absent, buffers).
     """
     import pyarrow as pa
 
@@ -139,9 +155,15 @@ def _from_buffers(
     if not buffers:
         absent_values: pa.Array[Any] = arrow.nulls(count, arrow_type)
         return absent_values
-    children = None if items is None else [_from_buffers(arrow_type.field(0).type, *items, None)]
-    given = [None if data is None else pa.py_buffer(data) for data in buffers]
-    made: pa.Array[Any] = arrow.Array.from_buffers(arrow_type, count, given, absent, children=children)
+    given = [None if data is None else arrow.foreign_buffer(*data.place(), data) for data in buffers]
+    made: pa.Array[Any]
+    if isinstance(arrow_type, pa.DictionaryType):
+        values = _from_buffers(arrow_type.value_type, *items, None) if items else None
+        indices = arrow.Array.from_buffers(arrow_type.index_type, count, given, absent)
+        made = arrow.DictionaryArray.from_arrays(indices, values, safe=False)
+    else:
+        children = None if items is None else [_from_buffers(arrow_type.field(0).type, *items, None)]
+        made = arrow.Array.from_buffers(arrow_type, count, given, absent, children=children)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -27,10 +28,14 @@ UNIQUE_COLUMNS = frozenset(
         *("checksum_stored", "checksum_computed", "payload", "payload_sha256"),
     }
 )
-"""Columns whose values, like times, rarely repeat. Of numbers among them, only the differences are stored: files are a quarter smaller."""
+"""Columns whose values, like times, rarely repeat. Of numbers among them, only the differences are stored: files are a quarter smaller.
+The same applies to the `key` of exchanges."""
 
 ROW_GROUP_BYTES = 2 << 20
 """Bytes of Arrow columns at which a row group also ends: long rows would otherwise fill the memory."""
+
+GATHERED_BYTES = 4 << 20
+"""The same for columns of the compiled reader, of which there is one copy. Each column of a row group takes time and memory of its own."""
 
 PENDING_BATCHES_MAX = 64
 """Number of pending batches at which they are joined: a batch of a few rows takes as much memory as one of a hundred."""
@@ -90,7 +95,7 @@ class ParquetFile:
 
     def __init__(self, kind: str, schema: pa.Schema, sink: Sink) -> None:
         from pyarrow import int64
-        from pyarrow.parquet import ParquetWriter
+        from pyarrow._parquet import ParquetWriter  # pyarrow.parquet imports cloud file systems, which take 11 MiB
 
         self._sink = sink
         self._schema = schema
@@ -99,10 +104,22 @@ class ParquetFile:
         self._bytes = 0
         with write_errors(sink.name):
             file: Any = _SinkFile(sink)
-            dictionaries: Any = _repeating(kind, tuple(schema.names))
+            dictionaries: Any = repeating(kind, schema.names)
             numbers = [field.name for field in schema if field.type == int64()]
             deltas: Any = {name: "DELTA_BINARY_PACKED" for name in numbers if name not in dictionaries}
-            self._writer = ParquetWriter(file, schema, compression="zstd", use_dictionary=dictionaries, column_encoding=deltas)
+            stored: Any = _stored(schema)
+            self._writer = ParquetWriter(
+                file,
+                schema,
+                writer_engine_version="V2",
+                compression="ZSTD",
+                use_dictionary=dictionaries,
+                column_encoding=deltas,
+                write_statistics=[*dictionaries, *numbers],
+                store_schema=stored is None,
+            )
+            if stored is not None:
+                self._writer.add_key_value_metadata(stored)
 
     def put(self, batch: pa.RecordBatch) -> None:
         """Write encoded rows, once they fill a row group."""
@@ -113,7 +130,7 @@ class ParquetFile:
             from pyarrow import Table
 
             self._pending = Table.from_batches(self._pending, self._schema).combine_chunks().to_batches()
-        if _fill_group(self._rows, self._bytes):
+        if _fill_group(self._rows, self._bytes, ROW_GROUP_BYTES):
             self.write_group()
 
     def write_group(self) -> None:
@@ -134,11 +151,20 @@ class ParquetFile:
             self._writer.close()
 
 
+def _stored(schema: pa.Schema) -> dict[str, bytes] | None:
+    """Return the metadata of a file whose dictionaries are read as texts: they are only a way to write these. None if it has none."""
+    import pyarrow as pa
+
+    texts = [field.with_type(field.type.value_type) if isinstance(field.type, pa.DictionaryType) else field for field in schema]
+    stored = pa.schema(texts)
+    return None if stored.equals(schema) else {"ARROW:schema": b64encode(stored.serialize().to_pybytes())}
+
+
 class _RowsFile:
     """A Parquet file for rows of one kind. The compiled reader gathers them in columns; else, each block is a batch."""
 
     def __init__(self, kind: str, names: Sequence[str], sink: Sink) -> None:
-        self._batches = RecordBatches(kind, names)
+        self._batches = RecordBatches(kind, names, repeating(kind, names))
         self._file = ParquetFile(kind, self._batches.schema, sink)
         self._gathers = False
 
@@ -148,7 +174,7 @@ class _RowsFile:
             self._file.put(self._batches.batch(rows))
             return
         self._gathers = True
-        if _fill_group(*self._batches.gather(ordered, rows)):
+        if _fill_group(*self._batches.gather(ordered, rows), GATHERED_BYTES):
             self._write_group()
 
     def close(self) -> None:
@@ -162,14 +188,15 @@ class _RowsFile:
             self._file.write_group()
 
 
-def _fill_group(rows: int, size: int) -> bool:
-    return rows >= ROW_GROUP_ROWS or size >= ROW_GROUP_BYTES
+def _fill_group(rows: int, size: int, most: int) -> bool:
+    return rows >= ROW_GROUP_ROWS or size >= most
 
 
-def _repeating(kind: str, names: tuple[str, ...]) -> list[str]:
+def repeating(kind: str, names: Sequence[str]) -> list[str]:
     """Return the columns whose values repeat. For the others, a dictionary takes time and makes the file larger."""
     types = cell_types(kind)
-    return [name for name in names if name not in UNIQUE_COLUMNS and types.get(name) in {"string", "int64", "bool", "strings"}]
+    unique = UNIQUE_COLUMNS | {"key"} if kind == ExchangeRow.kind else UNIQUE_COLUMNS
+    return [name for name in names if name not in unique and types.get(name) in {"string", "int64", "bool", "strings"}]
 
 
 class ParquetOutput:

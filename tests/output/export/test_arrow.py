@@ -13,6 +13,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import ROWS, EntryMessages, MessageRow
 from pulsarscope.output.export.arrow import RecordBatches, arrow_schema, require_pyarrow, table
 from pulsarscope.output.export.columns import json_texts
+from pulsarscope.output.export.parquet import repeating
 from pulsarscope.output.registry import column_names
 from pulsarscope.protocols.pulsar.entry.batch import BatchReader
 from pulsarscope.protocols.pulsar.frame.protobuf import Plans
@@ -141,8 +142,32 @@ def test_tables_of_the_compiled_reader_are_those_of_the_reference(make: Callable
             expected = RecordBatches(full.kind).batch(chosen)
         with reader("require"):
             made = RecordBatches(full.kind).batch(chosen)
+            numbered = RecordBatches(full.kind, None, repeating(full.kind, expected.schema.names)).batch(chosen)
         made.validate(full=True)
         assert made.equals(expected)
+        numbered.validate(full=True)
+        assert numbered.cast(expected.schema).equals(expected)
+
+
+def test_texts_that_repeat_are_numbers_in_a_dictionary_of_their_batch() -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    with reader("require"):
+        made = RecordBatches("frame", ["topic", "command", "packet"], ["topic", "packet"])
+        first = made.batch([rows.send(topic=topic) for topic in (None, "b", "", "b", None, "a", "b")])
+        second = made.batch([rows.send(topic=topic) for topic in ("a", "a")])
+        third = made.batch([rows.send(topic=None)])
+    assert first.column("topic").dictionary.to_pylist() == ["b", "", "a"]
+    assert first.column("topic").indices.to_pylist() == [None, 0, 1, 0, None, 2, 0]
+    assert second.column("topic").dictionary.to_pylist() == ["a"]
+    assert second.column("topic").indices.to_pylist() == [0, 0]
+    assert third.column("topic").to_pylist() == [None]
+    assert [str(field.type) for field in made.schema] == ["dictionary<values=string, indices=int32, ordered=0>", "string", "int64"]
+
+
+def test_the_reference_makes_no_dictionaries() -> None:
+    with reader("off"):
+        made = RecordBatches("frame", ["topic"], ["topic"])
+        assert made.batch([rows.send()]).schema.equals(arrow_schema("frame", ["topic"]))
 
 
 @pytest.mark.parametrize(("cells", "error"), [([["a"], ["b"]], ValueError), ([["a"]], IndexError), ([[1]], TypeError)])

@@ -85,6 +85,28 @@ def test_differences_of_numbers_are_stored_whatever_they_are(tmp_path: Path, cho
     assert table.column("index").to_pylist() == table.column("partition").to_pylist() == numbers
 
 
+def test_both_readers_write_the_same_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 30)
+    exchanges = [msgspec.structs.replace(rows.exchange(), topic=f"t-{number % 7}", key=f"1:{number}") for number in range(100)]
+    for choice in ("off", "require"):
+        sink = open_sink(str(tmp_path / choice), folder=True)
+        with reader(choice):
+            made = parquet.ParquetOutput(sink, rows.options("frame", "exchange"))
+            for start in range(0, 100, 10):
+                made.write([*exchanges[start : start + 10], rows.send(start, topic=None), rows.receipt(start, findings=["body-mismatch"])])
+            made.close()
+        sink.finish()
+    for kind in ("frame", "exchange"):
+        files = [pq.ParquetFile(tmp_path / choice / f"{kind}.parquet") for choice in ("off", "require")]
+        expected, compiled = (file.read() for file in files)
+        assert compiled.equals(expected)
+        assert compiled.schema.equals(expected.schema, check_metadata=True)
+        assert files[1].schema.equals(files[0].schema)
+        assert compiled.schema.field("topic").metadata[b"description"]
+    assert files[1].metadata.num_row_groups > 1
+
+
 def test_a_full_disk_is_an_output_error() -> None:
     sink = open_sink("/dev/full")
     made = parquet.ParquetOutput(sink, rows.options())
