@@ -153,8 +153,8 @@ def test_texts_that_repeat_are_numbers_in_a_dictionary_of_their_batch() -> None:
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     with reader("require"):
         made = RecordBatches("frame", ["topic", "command", "packet"], ["topic", "packet"])
-        first = made.batch([rows.send(topic=topic) for topic in (None, "b", "", "b", None, "a", "b")])
-        second = made.batch([rows.send(topic=topic) for topic in ("a", "a")])
+        first: Any = made.batch([rows.send(topic=topic) for topic in (None, "b", "", "b", None, "a", "b")])
+        second: Any = made.batch([rows.send(topic=topic) for topic in ("a", "a")])
         third = made.batch([rows.send(topic=None)])
     assert first.column("topic").dictionary.to_pylist() == ["b", "", "a"]
     assert first.column("topic").indices.to_pylist() == [None, 0, 1, 0, None, 2, 0]
