@@ -23,8 +23,7 @@ from pulsarscope.dissect.contract.rules import (
     Where,
     where_of,
 )
-from pulsarscope.engine.row_batch import Closed
-from pulsarscope.engine.rule_set import Calls, Ending, RuleSet, WholeFacts
+from pulsarscope.engine.rule_set import Calls, RuleSet
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import COPIED, LOSS_CODES, ONE_SIDED
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
@@ -64,9 +63,6 @@ class RuleOutput(Protocol):
 
     def emit_facts_of(self, order: Order, name: str, keys: Sequence[str], fact: Fact) -> None:
         """Take the same fact for each of these keys, like `emit_fact_of`."""
-
-    def emit_whole(self, positions: Sequence[int], rule_set: RuleSet, facts: WholeFacts) -> None:
-        """Take the facts on a whole connection, like `emit_fact_of`; the last of the positions is that of its end."""
 
     def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
         """Take a fact, with its place among the effects of the current rows."""
@@ -273,29 +269,6 @@ class ConnectionRules:
         self._last = self.last
         self._rows = self._positions = ()
 
-    def handle_whole(self, rows: Sequence[Row], positions: Sequence[int], calls: Sequence[Calls], closed: Closed, position: int) -> bool:
-        """Pass all rows of a connection to the rules, and end these; return False, and do nothing, unless that takes few of them.
-
-        The facts of the others, which have nothing to report, come from `Rules.whole`.
-        """
-        whole = self.rule_set.whole
-        if whole is None or self._last.packet or self._reported or self._output.lost or any(self._rules):
-            return False
-        self.closing = closed.closing
-        try:
-            facts = whole.facts(self, rows, closed.row)
-        except Exception:  # noqa: BLE001 - other people's code: the rules, which do the same, show where it fails
-            facts = None
-        if facts is None:
-            self.closing = None
-            return False
-        self._positions = [*positions, position]
-        self._output.emit_whole(self._positions, self.rule_set, facts)
-        if self.rule_set.other_numbers:
-            self.handle(rows, positions, calls, self.rule_set.other_numbers)
-        self.end(closed.row, position, self.rule_set.ending_others)
-        return True
-
     def _hand_out(
         self,
         batch: BatchHandler,
@@ -321,13 +294,13 @@ class ConnectionRules:
         self._rules[number] = _FailedRule()
         self.report(RULE_FAILED, where, *self.rule_set.failed(self.rule_set.rules[number].__name__, error))
 
-    def end(self, row: ConnectionRow, position: int, ending: Ending | None = None) -> None:
+    def end(self, row: ConnectionRow, position: int) -> None:
         """End the rules of the connection, and drop them: they refer to it, and the cycle collector runs rarely."""
         if COPIED in self._reported and self.last.time:
             row = msgspec.structs.replace(row, end=self.last.time)  # copies of its packets may have another clock
         self._positions, self._at = (position,), 0
         last, rules = self.last, self._rules
-        for number, made in self.rule_set.ending if ending is None else ending:
+        for number, made in self.rule_set.ending:
             self._number, rule = number, rules[number]
             try:
                 if rule is not None:
@@ -350,10 +323,3 @@ class WaitingRows(NamedTuple):
     def handle(self, least: int) -> None:
         """Pass the rows to their handlers; for `least` see `ConnectionRules.handle_all`."""
         self.rules.handle_all(self.rows, self.positions, self.calls, least)
-
-    def end(self, closed: Closed, position: int, least: int) -> bool:
-        """Pass the rows to their handlers; return True if this also ended the rules, because these are all rows of the connection."""
-        whole = len(self.rows) < least and self.rules.handle_whole(self.rows, self.positions, self.calls, closed, position)
-        if not whole:
-            self.handle(least)
-        return whole

@@ -22,7 +22,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import REPORTED, RowKey
 from pulsarscope.engine.packed_facts import pack, unpack
 from pulsarscope.engine.row_batch import Closed, KeyedFact, PackedFacts
-from pulsarscope.engine.rule_set import RuleSet, WholeFacts, make_rule_set
+from pulsarscope.engine.rule_set import make_rule_set
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import CAPTURE_CODES, LOSS_CODES
 from pulsarscope.model.ordered_rows import split
@@ -152,14 +152,6 @@ class RuleEngine:
             self._brought.append((order, None, (name, key, pack(fact), fact[0][4], decides is None or bool(decides(fact)), NO_KEY)))
         else:
             self._brought.append((order, self.emit_fact, (name, key, fact)))
-
-    def emit_whole(self, positions: Sequence[int], rule_set: RuleSet, facts: WholeFacts) -> None:
-        """Take the facts on a whole connection, like `emit_fact_of`; the last of the positions is that of its end."""
-        numbers, names, packed = rule_set.whole_numbers, rule_set.key_names, self.facts.packed
-        for kind, at, rule, key, *fact in facts:
-            if (name := names.get(rule)) is not None:
-                order, values = (positions[at], numbers[kind]), (name, key, tuple.__new__(Fact, fact))
-                self._brought.append((order, None, packed(*values)) if self._takes_packed else (order, self.emit_fact, values))
 
     def emit_facts_of(self, order: Order, name: str, keys: Sequence[str], fact: Fact) -> None:
         """Take the same fact for each of these keys, like `emit_fact_of`."""
@@ -304,10 +296,9 @@ class RuleEngine:
         if name in self._expected:
             self._reach(name, position, keys, waiting)
             self._expected.drop(name)
-        if (of_connection := waiting.pop(name, None)) is not None and of_connection.end(closed, position, STRETCH_MIN):
-            del self.connections[name]
-            self._ended.add(name)
-        elif (ended := self.connections.pop(name, None)) is not None:
+        if (of_connection := waiting.pop(name, None)) is not None:
+            of_connection.handle(STRETCH_MIN)
+        if (ended := self.connections.pop(name, None)) is not None:
             ended.closing = closed.closing
             ended.end(closed.row, position)
             self._ended.add(name)

@@ -11,7 +11,7 @@ from pulsarscope.dissect.contract.dissector import Dissector
 from pulsarscope.dissect.contract.dissector_rules import Rules
 from pulsarscope.dissect.contract.generic_codes import GENERIC_CODES, RULE_FAILED
 from pulsarscope.dissect.contract.legs import ANCHOR
-from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handler, Handlers, KeyRule, ReportFinding, Where, WholeFact
+from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handler, Handlers, KeyRule, ReportFinding, Where
 from pulsarscope.dissect.plugins.isolation import failure
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.records import ExchangeRow, JourneyRow, Row
@@ -33,9 +33,6 @@ Plan = list[tuple[int, dict[int, Handler], frozenset[int], bool]]
 
 Ending = Sequence[tuple[int, type[ConnectionRule] | None]]
 """Positions of the rules that act at the end of a connection, each with its class if it is made for this."""
-
-
-WholeFacts = Sequence[WholeFact]
 
 
 Steps = list[tuple[int, dict[int, Handler], Sequence[int], bool]]
@@ -67,11 +64,6 @@ class RuleSet:
         self.frames, self.exchanges = _calls_of(rules.connection)
         ending = [(number, rule) for number, rule in enumerate(rules.connection) if rule.end is not ConnectionRule.end]
         self.ending: Ending = [(number, rule if rule.passive is None else None) for number, rule in ending]
-        self.whole = rules.whole if rules.whole is not None and rules.whole.rules <= {*rules.connection} else None
-        self.whole_numbers = {} if self.whole is None else {kind: rules.connection.index(kind) for kind in self.whole.rules}
-        """Positions of the rules of which `whole` gives the facts."""
-        self.other_numbers = frozenset(range(len(rules.connection))) - {*self.whole_numbers.values()}
-        self.ending_others = [each for each in self.ending if each[0] in self.other_numbers]
         self.messages = [(number, rule.messages) for number, rule in enumerate(rules.connection) if rule.messages is not None]
         self._plans: dict[frozenset[int], Plan] = {}
         self._steps: dict[tuple[int, ...], Steps] = {}

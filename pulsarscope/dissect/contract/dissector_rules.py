@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pulsarscope.dissect.contract.rules import ConnectionRule, KeyRule, StretchesOf, WholeConnections
+from pulsarscope.dissect.contract.rules import ConnectionRule, KeyRule, StretchesOf
 from pulsarscope.model.findings import Code
 from pulsarscope.model.limits import JOURNEY_IDLE_NANOSECONDS
 from pulsarscope.model.thresholds import Threshold
@@ -39,8 +39,6 @@ class Rules(NamedTuple):
     then see messages."""
     stretches: StretchesOf | None = None
     """Puts rows into columns for the rules that accept them."""
-    whole: WholeConnections | None = None
-    """Gives the facts on ordinary short connections without their rules, of which there are many."""
 
     def chosen(self, *, findings: bool, journeys: bool) -> Rules:
         """Return the rules that run when findings, or journeys, are requested."""

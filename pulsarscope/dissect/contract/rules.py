@@ -215,21 +215,6 @@ class ConnectionRule:
         """End the rule: the connection, or the capture, is over; `last` is the place of its last row."""
 
 
-WholeFact = tuple[type[ConnectionRule], int, str, str, Where, str, dict[str, Any]]
-"""A fact on a whole connection: the rule that emits it, the index of the row at which it does, or that after the last row for its end; then
-the arguments of `RuleContext.emit_fact`."""
-
-
-class WholeConnections(NamedTuple):
-    """Ordinary connections that are known as a whole, from their first row to their end: no rule has to follow them row by row."""
-
-    rules: frozenset[type[ConnectionRule]]
-    """The rules that need not follow them. All others do."""
-    facts: Callable[[RuleContext, Sequence[Row], ConnectionRow], Sequence[WholeFact] | None]
-    """Function of (context, rows, row of the connection). Returns all facts that these rules emit, those of each rule in its order; None if
-    the connection is not ordinary, or one of them has anything to report. It has no findings of the layers below, and lacks no bytes."""
-
-
 class KeyRule(NamedTuple):
     """A rule about the facts of one key across connections."""
 

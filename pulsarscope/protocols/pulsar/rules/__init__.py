@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pulsarscope.dissect.contract.dissector_rules import Rules
 from pulsarscope.model.findings import join_codes
-from pulsarscope.protocols.pulsar.rules import journey, journey_records, plain_publishers
+from pulsarscope.protocols.pulsar.rules import journey, journey_records
 from pulsarscope.protocols.pulsar.rules.connections import (
     breaches,
     churn,
@@ -209,6 +209,5 @@ RULES = Rules(
     other_keys=frozenset({publishing.STORAGE}),
     journeys=journey_records.RULES,
     stretches=deliveries.deliveries_of,
-    whole=plain_publishers.WHOLE,
     thresholds=tuple(threshold for theme in (*THEMES, *_MORE_LIMITS) for threshold in getattr(theme, "THRESHOLDS", ())),
 )

@@ -9,8 +9,7 @@ from typing import Any
 
 from pulsarscope.protocols.pulsar.text.formatting import host
 
-URL_FIELDS = ("brokerServiceUrl", "brokerServiceUrlTls", "assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls")
-"""Fields with the URL of a broker."""
+_FIELDS = ("brokerServiceUrl", "brokerServiceUrlTls", "assignedBrokerServiceUrl", "assignedBrokerServiceUrlTls")
 
 _LITERAL_CHARACTERS_MAX = 64
 """Maximum length of an IP address with its scope; a longer text is a name."""
@@ -18,7 +17,7 @@ _LITERAL_CHARACTERS_MAX = 64
 
 def advertised_addresses(fields: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the addresses ("host:port") in a command of a broker."""
-    return tuple(address for name in URL_FIELDS if (url := fields.get(name)) and (address := _address(url)))
+    return tuple(address for name in _FIELDS if (url := fields.get(name)) and (address := _address(url)))
 
 
 def may_be(address: str, server: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -112,11 +111,6 @@ class Breach(msgspec.Struct):
     frames: list[str]
     evidence: dict[str, Any]
     count: int = 0
-
-
-def first_version(commands: Iterable[str]) -> int:
-    """Return the version of the protocol from which on it has all of these commands."""
-    return max(_SINCE.get(command) or _NOT_BEFORE.get(command, 0) for command in commands)
 
 
 @lru_cache(maxsize=16)

@@ -119,9 +119,6 @@ _FIRST = frozenset({"CONNECT", "LOOKUP", "PARTITIONED_METADATA", "PRODUCER", "SU
 REACH, LATE = "brokers-of-client", "late"
 """Key rule about the brokers to which a client was sent, and the fact that one of these requests was answered late."""
 
-LIMITS = ("slow-exchange-lookup-seconds", "slow-exchange-stored-seconds", "slow-exchange-connect-seconds", "slow-exchange-seconds")
-"""Thresholds for the latency of a request."""
-
 REQUESTS_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
 

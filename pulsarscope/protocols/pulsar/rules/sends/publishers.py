@@ -98,7 +98,7 @@ class SlowPublisher(NamedTuple):
     entry: str
 
 
-LIMITS = ("slow-publish-seconds", "slow-publish-longest-seconds", "slow-publish-jump-seconds", "slow-publish-held-seconds")
+_LIMITS = ("slow-publish-seconds", "slow-publish-longest-seconds", "slow-publish-jump-seconds", "slow-publish-held-seconds")
 """Latency thresholds; a SEND of a slow producer exceeds one of them."""
 
 
@@ -139,7 +139,7 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
     if publisher.slowest is None:
         return None
     longest, where, answer, entry = publisher.slowest
-    if max(longest, max(publisher.latencies, default=0)) < min(map(thresholds.ns, LIMITS)):
+    if max(longest, max(publisher.latencies, default=0)) < min(map(thresholds.ns, _LIMITS)):
         return None  # none of its SENDs is slow by any limit, as for most producers
     sends = sum(publisher.latencies.values())
     median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
