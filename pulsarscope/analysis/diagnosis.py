@@ -211,19 +211,27 @@ class Diagnosis:
     def symptoms(self) -> list[Symptom]:
         """Return the groups of findings, the worst first: by severity, then number, then the layer nearest to the wire.
 
-        What only the capture is to blame for comes after all other errors and warnings, with its consequences. A cause is placed where the
-        worst of its consequences would be, before these, even if it is less severe or has other connections as well.
+        What only the capture is to blame for comes after all other errors and warnings, with consequences that have no other connections.
+        Any other cause is placed where the worst of its consequences would be, before these, even if it is less severe or has other
+        connections as well.
         """
         some = [*self._symptoms.values()]
         consequences = {cause: [other for other in some if cause.may_explain(other)] for cause in some if cause.explains}
         of_capture = {cause for cause in some if cause.is_of_capture}
-        for cause in [*of_capture]:
-            of_capture.update(other for other in consequences.get(cause, ()) if other.connections.keys() <= cause.connections.keys())
+        waiting = [*of_capture]
+        while waiting:
+            cause = waiting.pop()
+            for other in consequences.get(cause, ()):
+                if other not in of_capture and other.connections.keys() <= cause.connections.keys():
+                    of_capture.add(other)
+                    waiting.append(other)
         ranks = {symptom: _rank(symptom, of_capture=symptom in of_capture) for symptom in some}
         places = {symptom: (rank, 0, rank) for symptom, rank in ranks.items()}
         for _ in consequences:  # a chain is no longer than the number of causes
             for cause, of_cause in consequences.items():
                 for other in of_cause:
+                    if cause in of_capture and other not in of_capture:
+                        continue
                     worst, steps, _ = places[other]
                     place, before, own = places[cause]
                     places[cause] = min(place, worst), min(before, steps - 1), own

@@ -227,4 +227,4 @@ def test_what_only_the_capture_is_to_blame_for_comes_after_what_is_wrong(gaps: i
 
 def test_a_consequence_on_other_connections_too_has_its_own_place() -> None:
     some = [("gap", "0:1"), ("truncated", "0:1"), ("truncated", "0:2"), ("truncated", "0:2"), ("busy", "0:2")]
-    assert order(OF_CAPTURE, *some) == ["gap", "truncated", "busy"]
+    assert order(OF_CAPTURE, *some) == ["truncated", "busy", "gap"]

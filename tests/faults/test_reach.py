@@ -346,6 +346,23 @@ def test_late_answers_after_a_broker_that_fell_silent_belong_to_its_pause(tmp_pa
     assert with_code(rows, "keepalive-lost")
 
 
+@pytest.mark.parametrize("opened", [1, 20])
+def test_a_broker_that_answered_another_connection_late_before_did_not_pause(tmp_path: Path, opened: int) -> None:
+    rows = findings_of(tmp_path, unanswered_ping(0, 60), coming_back(opened * SECOND, 3_000, 10))
+    assert not with_code(rows, "broker-outage")
+    assert {"slow-exchange", "keepalive-lost"} <= {row.code for row in rows}
+
+
+@pytest.mark.parametrize("short", [0, 1, 5])
+def test_an_outage_begins_with_the_end_of_the_last_connection(tmp_path: Path, short: int) -> None:
+    first = wait_until(working(ADVERTISED, 0, port=42001), 40 * SECOND).close("server")
+    meanwhile = [working(ADVERTISED, (2 + 3 * number) * SECOND, port=42010 + number).close() for number in range(short)]
+    rows = findings_of(tmp_path, first, *meanwhile, *attempts("refused", 3, SECOND, start=45 * SECOND), working(ADVERTISED, 61 * SECOND))
+    text, evidence = only(rows, "broker-down")
+    assert "for 21.0 s" in text
+    assert evidence["count"] == 3
+
+
 @pytest.mark.parametrize("connect", [3_000, 26_000])
 def test_without_that_a_late_answer_is_the_broker_s(tmp_path: Path, connect: int) -> None:
     rows = findings_of(tmp_path, working(ADVERTISED, 0, port=41900).close(), coming_back(16 * SECOND, connect, 10))

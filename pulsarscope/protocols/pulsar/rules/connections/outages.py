@@ -1,8 +1,9 @@
-"""Times without a broker: connections to it failed between two that worked."""
+"""Times without a broker: connections to it failed, or it fell silent, between two that worked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding, Where
 from pulsarscope.model.findings import SESSION, table
@@ -19,20 +20,24 @@ CODES = table(
     SESSION.warning(
         "broker-down",
         "A broker closed a connection in use, and was not there for a while: connections to it failed until one worked.",
-        "A crash or a restart of the broker looks like this: its log and the host's say which (an out-of-memory kill, a failed probe). "
-        "Messages sent meanwhile waited in the client or were rejected.",
+        "A crash or a restart looks like this; the logs of the broker and of its host tell them apart (an out-of-memory kill, a failed "
+        "probe). Messages sent meanwhile waited in the client or were rejected.",
         (CLOSED, "connection-reset", "data-after-close", "request-failed", "request-unanswered", "send-unanswered", "slow-publish"),
         to_act="the broker's operators",
     ),
     SESSION.note(
         "broker-outage",
-        "A client was without a broker for a while: connections failed between two that worked.",
+        "A client was without a broker for a while: connections to it failed, or it fell silent, between two that worked.",
         "A restart of the broker looks like this. Messages sent meanwhile waited in the client or were rejected.",
     ),
 )
 
 CUT = "cut"
-"""Fact on a connection with one of these findings."""
+"""Fact on a connection that its broker closed, or on which it fell silent."""
+
+
+def _last_to_end(former: Fact, latter: Fact) -> Fact:
+    return former if former.values["end"] > latter.values["end"] else latter
 
 
 def judge_outages(
@@ -45,27 +50,28 @@ def judge_outages(
     report: ReportFinding,
     thresholds: Thresholds,
 ) -> list[Fact]:
-    """Report the periods between two connections to a server in which others failed; return the late requests that no period explains.
+    """Report the periods in which connections to a server failed; return the late requests that no period explains.
 
-    A broker that comes back answers the first requests late. `cut`: by connection, the finding on its end.
+    A period begins with the end of the last connection that worked, or when that one fell silent, and ends with the next one. A broker
+    that comes back answers the first requests late. `cut`: by connection, the finding on its end.
     """
     explained: set[Where] = set()
     back_ns = thresholds.ns("slow-exchange-back-seconds")
-    for lost, back in zip((None, *spoken[:-1]), spoken, strict=False):
+    last: list[Fact | None] = [None, *accumulate(spoken, _last_to_end)]
+    for lost, back in zip(last, spoken, strict=False):
         since, until = 0 if lost is None else lost.values["end"], back.where.time
         between = [fact for fact in failures if since <= fact.where.time < until]
         slow = [fact for fact in late if fact.values["server"] == server and 0 <= fact.where.time - until < back_ns]
         end = None if lost is None else cut.get(lost.where.connection)
-        silent_at = (
-            end.where.time if end is not None and end.values["code"] == SILENT and slow else 0
-        )  # its host took connections all the time
+        is_silent = end is not None and end.values["code"] == SILENT and since <= until
+        silent_at = end.where.time if end is not None and is_silent and slow else 0  # its host took connections all the time
         if not (between or silent_at) or (lost is None and not slow):
             continue
         explained.update(fact.where for fact in slow)
         since = silent_at or since or between[0].where.time
         if silent_at:
             until = max(fact.where.time + int(fact.values["evidence"]["latency_ns"]) for fact in slow)
-        ended = "" if lost is None else f"connection {lost.where.connection} ended"
+        ended = "" if lost is None else f"connection {lost.where.connection} {'fell silent' if silent_at else 'ended'}"
         failed = f"{plural(len(between), 'connection')} failed ({' or '.join(kinds_of(between))})" if between else ""
         text = f"Client {client} was without broker {server} for {duration(until - since)}: {', '.join(filter(None, (ended, failed)))}"
         text += f"{', and' if between else ' and'} connection {back.where.connection} worked"

@@ -205,8 +205,8 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
     _judge_wanted([fact for fact in facts if fact.what == WANTED], failed, report)
     late = [fact for fact in facts if fact.what == LATE]
     cut = {fact.where.connection: fact for fact in facts if fact.what == CUT}
-    for server in {fact.values["server"] for fact in late} - failed.keys():
-        failed[server] = []
+    for fact in late:
+        failed.setdefault(fact.values["server"], [])
     for server, failures in failed.items():
         served = [fact for fact in spoken if fact.values["server"] == server]
         late = judge_outages(client, server, failures, served, late, cut, report, thresholds)

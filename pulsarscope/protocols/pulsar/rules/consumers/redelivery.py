@@ -257,6 +257,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         position = position_of(fields.get("message_id"))
         if self._replays:
             self._replays.deliver(consumer, position, where_of(row))
+        consumer.twice.done.pop(position, None)  # an ACK of this copy is no second one of the same work
         consumer.deliveries += 1
         consumer.advance(row.time, self._window_ns)
         consumer.window_deliveries += 1
@@ -286,7 +287,9 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             consumer.peak = max(consumer.peak, number)
 
     def _seek(self, row: FrameRow) -> None:
-        self._replays.seek(self.find_or_add(row), where_of(row))
+        consumer = self.find_or_add(row)
+        consumer.twice.done.clear()
+        self._replays.seek(consumer, where_of(row))
 
     def _ack(self, row: FrameRow) -> None:
         consumer = self.find(row) if self._repeats or self._replays else None
@@ -417,7 +420,8 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
                 first = 0
             counted = consumer.kind not in SHARED_TYPES
             for index in range(first, len(group.places)):
-                if counted and consumer.all_count and group.positions[index] in consumer.delivered:
+                position = group.positions[index]
+                if position in consumer.twice.done or (counted and consumer.all_count and position in consumer.delivered):
                     handle(group.places[index])
                     continue
                 if group.times[index] - consumer.window > self._window_ns:
@@ -426,7 +430,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
                 consumer.messages += group.messages[index]
                 consumer.window_deliveries += 1
                 if counted:
-                    remember(consumer.delivered, group.positions[index], (consumer.all_count, 0), REPEATED_MAX)
+                    remember(consumer.delivered, position, (consumer.all_count, 0), REPEATED_MAX)
         return True
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}

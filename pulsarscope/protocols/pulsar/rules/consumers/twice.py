@@ -13,7 +13,7 @@ import msgspec
 from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.text import duration, plural
+from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
@@ -88,7 +88,8 @@ def report_twice(context: RuleContext, consumer: ConsumerState, twice: Twice, ca
     if twice.count < max(limits["processed-twice-entries"], came_again / _SHARE) or not requests:
         return False
     ledger, entry = twice.first
-    text = f"{consumer.title} acknowledged {plural(twice.count, 'message')} twice, such as {ledger}:{entry}, up to "
+    entries = "1 entry" if twice.count == 1 else f"{twice.count:,} entries"
+    text = f"{consumer.title} acknowledged {entries} twice, such as {ledger}:{entry}, up to "
     text += f"{duration(twice.longest)} apart: its client requested them again before its application was done with them."
     evidence: dict[str, Any] = {
         "frames": frame_names(where.name for where in (requests[0], *twice.frames)),

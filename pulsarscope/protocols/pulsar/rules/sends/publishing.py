@@ -316,7 +316,7 @@ class PublishRule(ConnectionRule):
         self._context.emit_fact(PUBLISHES, str(answered // WINDOW_NS), slow.where, SLOW, values)
 
     def _evaluate_unanswered(self, publisher: Publisher, row: ConnectionRow, slowest: int) -> None:
-        """Report SENDs without an answer that have waited longer than the slowest one of a slow producer, whose others wait their turn."""
+        """Report SENDs without an answer, unless those of an application have waited no longer than its slowest: they wait their turn."""
         begin = publisher.answered_at if row.opened == "midstream" else 0  # the other direction may begin later in the capture
         asked = [where for where in publisher.unanswered if where.time >= begin]
         code, limit = "send-unanswered", "send-unanswered-seconds"
@@ -327,7 +327,10 @@ class PublishRule(ConnectionRule):
         answer_ns = self._context.thresholds.ns(limit)
         late = [where for where in unanswered(self._context, asked) if row.end - where.time > answer_ns]
         late = [where for where in late if not publisher.is_resent(where)]
-        if not late or publisher.closed or (waited := row.end - late[0].time) <= slowest:
+        if not late or publisher.closed:
+            return
+        waited = row.end - late[0].time
+        if waited <= slowest and not publisher.replicates:
             return
         evidence: dict[str, Any] = {
             "frames": frame_names(where.name for where in late),

@@ -14,6 +14,7 @@ from tests.scenarios.commands import TOPIC, ack, created, delivery, flow, produc
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
+from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.redelivery import repeated
 
 
@@ -98,7 +99,22 @@ def test_an_ack_timeout_shorter_than_the_work_processes_messages_twice(tmp_path:
     assert "most-redelivered" not in diagnosis.codes
 
 
+def read_again(entries: int, *, seek: bool) -> Conversation:
+    """A consumer that processes messages which came again, and later gets and processes all of them once more."""
+    talk = subscribed(connected(), kind="Shared").client(flow(1000))
+    talk.server(*[delivery(entry) for entry in range(entries)]).client(redeliver(*range(entries))).wait(12 * SECOND)
+    talk.server(*[delivery(entry, again=1) for entry in range(entries)]).client(*[ack(entry) for entry in range(entries)])
+    talk.wait(30 * SECOND)
+    if seek:
+        talk.client(command_frame("SEEK", consumer_id=1, request_id=9, message_id={"ledgerId": 5, "entryId": 0}))
+        talk.server(command_frame("SUCCESS", request_id=9))
+    talk.server(*[delivery(entry) for entry in range(entries)]).wait(SECOND).client(*[ack(entry) for entry in range(entries)])
+    return talk.wait(SECOND).client(redeliver(0)).close()
+
+
 PROCESSED_ONCE = {
+    "after a seek": read_again(6, seek=True),
+    "delivered once more": read_again(40, seek=False),
     "negatively acknowledged, and done at the second time": in_groups(5, 4, twice=False),
     "each ACK sent twice": in_groups(5, 4, apart=0),
     "a pause of the application": in_groups(20, 1),
