@@ -162,7 +162,7 @@ class Facts:
             for rule in (name, self.numbers[name]):
                 self._pending_of[rule] = pending
                 self._tables[rule] = pending.keys, pending.unsettled if pending.early else None, pending.rule.name, pending.idle_ns
-        self.decides = {name: pending.rule.decides for name, pending in self._pending.items()}
+        self._decides = {name: pending.rule.decides for name, pending in self._pending.items()}
         """Functions that recognise the facts that may cause a finding, by name of the rule; None if all do."""
         makes_journeys = any(rule.journeys is not None for rule, _ in rules.values())
         self.max_bytes = FACTS_MAX_BYTES + JOURNEYS_MAX_BYTES * makes_journeys
@@ -182,7 +182,7 @@ class Facts:
 
     def packed(self, rule: str, key: str, fact: Fact) -> tuple[str, str, bytes, int, bool, RowKey]:
         """Return a packed fact as `add_each` takes it, without the key of its row."""
-        decides = self.decides.get(rule)
+        decides = self._decides.get(rule)
         return rule, key, pack(fact), fact.where.time, decides is None or bool(decides(fact)), ()
 
     def add_packed(self, rule: str, key: str, packed: bytes, time: int, *, deciding: bool = True) -> None:

@@ -20,7 +20,7 @@ from pulsarscope.engine.expected_findings import ExpectedFindings, Located
 from pulsarscope.engine.facts import FactRule, Facts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import REPORTED, RowKey
-from pulsarscope.engine.packed_facts import pack, unpack
+from pulsarscope.engine.packed_facts import unpack
 from pulsarscope.engine.row_batch import Closed, KeyedFact, PackedFacts
 from pulsarscope.engine.rule_set import make_rule_set
 from pulsarscope.model.bounded_tables import NOTHING
@@ -148,8 +148,7 @@ class RuleEngine:
     def emit_fact_of(self, order: Order, name: str, key: str, fact: Fact) -> None:
         """Take a fact, with its place among the effects of the current rows."""
         if self._takes_packed:
-            decides = self.facts.decides.get(name)
-            self._brought.append((order, None, (name, key, pack(fact), fact[0][4], decides is None or bool(decides(fact)), NO_KEY)))
+            self._brought.append((order, None, self.facts.packed(name, key, fact)))
         else:
             self._brought.append((order, self.emit_fact, (name, key, fact)))
 
