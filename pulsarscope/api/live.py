@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,6 +13,9 @@ from pulsarscope.model.records import FindingRow, FrameRow, Row, refuse_unknown
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    from pulsarscope.live.feed import LiveFeed
+    from pulsarscope.live.pipe import PipeFeed
 
 
 async def listen(
@@ -75,14 +78,6 @@ async def listen(
             await asyncio.shield(loop.run_in_executor(worker, _end, opening, _Listening.close))
 
 
-class _Feed(Protocol):
-    name: str
-
-    def stop(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class _Listening:
     """A capture that is being decoded. One thread makes all calls except `feed.stop`."""
 
@@ -101,16 +96,14 @@ class _Listening:
         if filter_text is not None:
             self._filter = Filter(filter_text, tuple(sorted(self._kinds)), Catalogue.of(dissectors), payload=options.payload)
             options = msgspec.structs.replace(options, payload=self._filter.payload)
-        self.feed: _Feed
         if is_pipe(interface):
-            feed: Any = PipeFeed(interface)
+            self.feed: LiveFeed | PipeFeed = PipeFeed(interface)
         else:
             known = {port for dissector in dissectors for port in dissector.ports}
             source = open_source(interface, known | options.ports | set(options.decode_as), capture_filter=capture_filter)
-            feed = LiveFeed(source, forks=False)  # a library forks no process that has threads
-            feed.start()
-        self.feed = feed
-        self._run = run_blocks(feed.name, feed, options)
+            self.feed = LiveFeed(source, forks=False)  # a library forks no process that has threads
+            self.feed.start()
+        self._run = run_blocks(self.feed.name, self.feed, options)
         self._batches = iter(self._run)
         if self._filter is not None:
             self._filter.begin(self._run)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pulsarscope.cli.arguments.options import NEVER
 from pulsarscope.model.findings import SEVERITIES
+
+if TYPE_CHECKING:
+    from pulsarscope.engine.row_batch import Totals
 
 EXIT_DONE = 0
 EXIT_FINDING = 1
@@ -14,20 +17,8 @@ EXIT_DAMAGED = 4
 EXIT_INCOMPLETE = 5
 
 
-class RunOutcome(Protocol):
-    """A finished run."""
-
-    @property
-    def damaged(self) -> bool:
-        """True when an input is damaged."""
-
-    @property
-    def severities(self) -> Mapping[str, int]:
-        """Number of findings by severity."""
-
-
-def exit_code(fail_on: str, run: RunOutcome) -> int:
-    """Return the exit code of a run with complete output: damage takes precedence over findings."""
+def exit_code(fail_on: str, run: Totals) -> int:
+    """Return the exit code of a finished run with complete output: damage takes precedence over findings."""
     return EXIT_DAMAGED if run.damaged else findings_exit_code(fail_on, run.severities)
 
 

@@ -167,7 +167,7 @@ def _select(
 def _may_select(row: Row, row_filter: Filter | None, run: RowsRun, redaction: Redaction | None) -> bool:
     """Return True if the packets of a row are copied: a row that the filter passes or, without a filter, one of a recognised connection."""
     if redaction is not None:
-        return redaction.allows(row, run)
+        return redaction.allows(row, run.dissector_of)
     return row_filter is not None or not isinstance(row, ConnectionRow) or row.dissector is not None
 
 

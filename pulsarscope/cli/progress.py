@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.platform import refused_native
@@ -15,6 +15,8 @@ from pulsarscope.output.render.style import is_terminal
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Inputs
+    from pulsarscope.engine.local import PacketBatch, SelectedPackets
+    from pulsarscope.engine.row_batch import RowBatch
 
 DELAY_SECONDS = 0.5
 """Shorter work shows no bar."""
@@ -22,19 +24,8 @@ DELAY_SECONDS = 0.5
 REFRESH_SECONDS = 0.1
 
 
-class ReadPart(Protocol):
-    """A part of a file that was read in one step."""
-
-    @property
-    def file(self) -> int:
-        """Position of the file in the list."""
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes read of the file so far."""
-
-
-AnyPart = TypeVar("AnyPart", bound=ReadPart)
+AnyPart = TypeVar("AnyPart", bound="RowBatch | PacketBatch | SelectedPackets")
+"""A part of a file that was read in one step."""
 
 
 class ProgressBar:

@@ -7,7 +7,12 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pulsarscope.live.feed import LiveFeed
+    from pulsarscope.live.growing_file import FollowedBlocks
+    from pulsarscope.live.pipe import PipeFeed
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -82,19 +87,8 @@ class EndedBeforeStartError(Exception):
     """A signal ended a live capture while it waited for its interface."""
 
 
-class Stoppable(Protocol):
-    """A source of packets that can be stopped."""
-
-    @property
-    def stopping(self) -> bool:
-        """True after `stop`."""
-
-    def stop(self) -> None:
-        """End after the packets that are available now."""
-
-
 @contextmanager
-def stopped(feed: Stoppable, seconds: float | None) -> Iterator[None]:
+def stopped(feed: LiveFeed | PipeFeed | FollowedBlocks, seconds: float | None) -> Iterator[None]:
     """Stop the capture at a first signal or after a time; captured packets are still decoded. A later signal interrupts decoding."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:

@@ -73,7 +73,9 @@ def write_copies(run: AnyRun, key: bytes, folder: Path, watch: Callable[[RowBatc
             redaction = Redaction(key, run, kept)
             for batch in run:
                 redaction.add(batch, run, lambda _: True)
-                connections |= {row.connection for row in batch.rows if isinstance(row, ConnectionRow) and redaction.allows(row, run)}
+                connections |= {
+                    row.connection for row in batch.rows if isinstance(row, ConnectionRow) and redaction.allows(row, run.dissector_of)
+                }
                 watch(batch)
             by_file = groupby(packets(run.inputs, run.starts), lambda packet_batch: packet_batch.file)
             following = next(by_file, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from pulsarscope.analysis.redacted_streams import RedactedStreams
 from pulsarscope.dissect.contract.capabilities import Redact
@@ -45,14 +45,6 @@ class RedactedPacket(NamedTuple):
     wire_bytes: int
 
 
-class RecognisedConnections(Protocol):
-    """The recognised connections of a run."""
-
-    @property
-    def dissector_of(self) -> Mapping[str, str]:
-        """Name of the dissector of each connection."""
-
-
 class Redaction:
     """Redaction of a run's connections in three steps: decide which rows may be selected, redact frames, make packets."""
 
@@ -69,8 +61,8 @@ class Redaction:
         self._left_out: Counter[str] = Counter()
         self._blank_frames = 0
 
-    def allows(self, row: Row, run: RecognisedConnections) -> bool:
-        """Return True when the packets of a row can be redacted; count the connections that cannot."""
+    def allows(self, row: Row, dissector_of: Mapping[str, str]) -> bool:
+        """Return True when the packets of a row can be redacted; count the connections that cannot, given the dissector of each."""
         if isinstance(row, ConnectionRow):
             if row.dissector is None:
                 if row.tls is None and not row.client_bytes + row.server_bytes:
@@ -83,9 +75,9 @@ class Redaction:
                 return True
             return False
         name = row.connection
-        if name is None or name not in run.dissector_of:
+        if name is None or name not in dissector_of:
             return True  # none of its frames is kept
-        return self._redact[run.dissector_of[name]] is not None
+        return self._redact[dissector_of[name]] is not None
 
     def add(self, batch: RowBatch, run: AnyRun, carries: Callable[[str | None], bool]) -> None:
         """Redact frames of the connections that `carries` accepts; in the batch, a `RawFrame` follows each frame. Raises OutputError."""
