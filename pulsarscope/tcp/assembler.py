@@ -311,9 +311,7 @@ class Assembler(ConnectionTable):
             stream.receive_late(segment, copied=file > connection.ended_file or time < connection.ending)
         elif flags & RST:
             self._reset(connection, index, segment, file)
-        elif flags & SYN and not connection.take_handshake(index, segment):
-            stream.ignored += 1
-        else:
+        elif not flags & SYN or connection.take_handshake(index, segment):
             stream.receive(segment, file)
             if stream.fin != UNKNOWN:
                 connection.closing = True
@@ -392,7 +390,6 @@ class Assembler(ConnectionTable):
         stream = connection.streams[index]
         if not connection.accepts_reset(index, segment):
             stream.receive_late(segment)
-            stream.ignored += not segment[6]
             connection.doubt_reset(index, segment, file)
             return
         connection.reset = None

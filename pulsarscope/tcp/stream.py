@@ -66,8 +66,6 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """Segments with data but no new bytes."""
     out_of_order: int = 0
     """Segments that arrived before an earlier one."""
-    ignored: int = 0
-    """Segments with data after the end of the stream or connection, and resets that were not accepted."""
     dropped: int = 0
     """Captured bytes that are not in the stream: before its first byte, after its end, too late for their gap, or far away."""
     late: int = 0
@@ -191,7 +189,6 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if self.fin != UNKNOWN and start + size + cut > self.fin:
             self.late += self.drop(max(start, self.fin), start + size)
             if start >= self.fin:
-                self.ignored += 1
                 return
             payload = payload[: self.fin - start]
             cut = max(0, self.fin - start - size)
@@ -211,9 +208,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         end = start + len(payload)
         fresh = self.drop(start, end)
         self.late += fresh
-        if fresh or end + cut > max(start, self.length):
-            self.ignored += 1
-        elif payload or cut:
+        if not fresh and end + cut <= max(start, self.length) and (payload or cut):
             self._count_again(segment, None, copied=copied)
 
     def drop(self, start: int, end: int) -> int:

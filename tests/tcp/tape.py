@@ -157,15 +157,7 @@ class Outcome:
             (connection.name, connection.key, connection.start, connection.end, connection.packets, connection.last),
             (connection.opened, connection.closed, connection.closed_by, connection.client),
             [
-                (
-                    stream.length,
-                    stream.missing,
-                    stream.segments,
-                    stream.retransmitted,
-                    stream.out_of_order,
-                    stream.ignored,
-                    stream.duplicates,
-                )
+                (stream.length, stream.missing, stream.segments, stream.retransmitted, stream.out_of_order, stream.duplicates)
                 for stream in connection.streams
             ],
             self.life,

@@ -51,6 +51,9 @@ def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | N
 class ParallelRun(Totals):
     """A decode of a list of files, in several processes; `endpoints` and `dissector_of` are for the connections in the latest batch."""
 
+    by_steps = False
+    """True when the processes get the steps of a live capture, False when they read the files."""
+
     def __init__(self, inputs: Inputs, options: Options, jobs: int, prepare: Prepare | None) -> None:
         """Prepare; no process is started yet.
 
@@ -120,7 +123,7 @@ class ParallelRun(Totals):
         """Start the processes, and give them their tasks."""
         processes = [stack.enter_context(Process()) for _ in range(self._jobs)]
         for number, process in enumerate(processes):
-            process.ask(Decode(self.inputs, self._options, number, self._jobs, self._prepare))
+            process.ask(Decode(self.inputs, self._options, number, self._jobs, self._prepare, by_steps=self.by_steps))
         return processes
 
     def _begin_part(self, firsts: Sequence[Result]) -> None:

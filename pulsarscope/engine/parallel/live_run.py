@@ -11,13 +11,15 @@ from pulsarscope.capture.steps import LiveStep
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel.driver import ParallelRun
 from pulsarscope.engine.parallel.process import Process
-from pulsarscope.engine.parallel.worker import Decode, Prepare, Result
+from pulsarscope.engine.parallel.worker import Prepare, Result
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch
 from pulsarscope.model.live_limits import LIVE_STEPS_MAX
 
 
 class LiveRun(ParallelRun):
     """A decode of the steps of a live capture, in several processes; the rows equal those of one process."""
+
+    by_steps = True
 
     def __init__(
         self, name: str, steps: Generator[LiveStep, None, None], options: Options, jobs: int, prepare: Prepare | None = None
@@ -44,12 +46,9 @@ class LiveRun(ParallelRun):
     def _start(self, stack: ExitStack) -> list[Process]:
         feeder = Thread(target=self._send_steps, daemon=True)
         stack.callback(self._end, feeder)  # after the processes, whose ends release it
-        processes = [stack.enter_context(Process()) for _ in range(self._jobs)]
-        for number, process in enumerate(processes):
-            process.ask(Decode(self.inputs, self._options, number, self._jobs, self._prepare, by_steps=True))
-        self._processes = processes
+        self._processes = super()._start(stack)
         feeder.start()
-        return processes
+        return self._processes
 
     def _send_steps(self) -> None:
         last = LiveStep(last=True)

@@ -122,13 +122,6 @@ def _moment(seconds: int, zone: tzinfo | None) -> datetime | None:
         return None
 
 
-def date_text(milliseconds: int) -> str | None:
-    """Return milliseconds since the epoch as a UTC date and time; None outside the calendar."""
-    seconds, rest = divmod(milliseconds, 1000)
-    moment = _moment(seconds, timezone.utc)
-    return None if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}.{rest:03d} UTC"
-
-
 def instant_text(time: int) -> str:
     """Return nanoseconds since the epoch as a UTC date and time with nine digits."""
     seconds, rest = divmod(time, SECOND)

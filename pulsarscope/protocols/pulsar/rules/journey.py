@@ -244,17 +244,10 @@ class JourneyRule(ConnectionRule):
                     if source is not None:
                         values[SOURCE] = source
                     facts.append((index, key, where_of(row), RECEIVED, values))
-                continue
-            if command != "SEND":
+            elif command == "SEND":
+                self._send(row)
+            else:
                 handle(index)
-                continue
-            file, packet, sub, checksum = row.file or 0, row.packet or 0, row.sub or 0, row.checksum
-            place = [row.source, file, packet, sub, row.time or 0, row.connection or ""]
-            metadata = row.metadata
-            source = None if metadata is None else metadata.get("replicated_from")
-            sends[f"{file}:{packet}.{sub}"] = place, "unverified" if checksum is None else checksum.status, source
-            if len(sends) > PENDING_REQUESTS_MAX:
-                drop_oldest(sends, PENDING_REQUESTS_MAX)
 
     def sends(self, frames: Any, _handle: Callable[[int], None]) -> bool:
         """Emit the facts on receipts; see `ConnectionRule.columns`."""
