@@ -9,8 +9,9 @@ from pulsarscope.analysis.counted_once import CountedOnce
 from pulsarscope.analysis.statistics import SECTIONS, Statistics
 from pulsarscope.analysis.tally import ReportRecord, table_records
 from pulsarscope.dissect.contract.capabilities import IntervalFold, LegFold, ReportTable
+from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.records import FindingRow
+from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow
 
 
 class Selection(Protocol):
@@ -18,6 +19,18 @@ class Selection(Protocol):
 
     def select(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> Sequence[Any]:
         """Return the rows that pass; `endpoints` are client and server of their connections."""
+
+
+class _CountedFromTheFirst(CountedOnce):
+    """The fold, with the time of the first frame or exchange, which may be kept after others because it is held."""
+
+    first: int | None = None
+
+    def kept(self, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]] = NOTHING) -> list[Any]:
+        """Return the rows that count, see `CountedOnce`."""
+        if self.first is None:
+            self.first = next((row.time for row in rows if isinstance(row, (FrameRow, ExchangeRow))), None)
+        return super().kept(rows, endpoints)
 
 
 class Sections:
@@ -45,7 +58,7 @@ class Sections:
         """True when only numbers of rows are read, whatever their order."""
         self.takes_columns = self.plain and interval is None
         """True when it also takes ordered rows of a compiled reader."""
-        self.once = CountedOnce(holds=self.plain)  # others depend on the order of rows, and on the ends of connections
+        self.once = _CountedFromTheFirst(holds=self.plain)  # others depend on the order of rows, and on the ends of connections
         self.statistics = Statistics(interval=interval, filtered=selection is not None, outer_of=self.once.outer_of)
 
     def feed(self, rows: Sequence[Any]) -> None:
@@ -54,6 +67,8 @@ class Sections:
         selected = rows if selection is None else list(selection.select(rows, endpoints))
         for fold in self._folds.values():
             fold.feed(selected, endpoints)
+        if self.plain and statistics.series is not None and self.once.first is not None:
+            statistics.series.begin(self.once.first)
         if selection is None:
             statistics.feed_batch(rows)
         else:

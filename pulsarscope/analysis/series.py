@@ -22,6 +22,11 @@ class TimeSeries:
         """Length of an interval, nanoseconds. It doubles when there would be too many."""
         return self._tallies.width
 
+    def begin(self, time: int) -> None:
+        """Let the first interval begin at `time`, unless rows have been counted."""
+        if self._start is None:
+            self._start = time
+
     def frame(self, row: FrameRow) -> None:
         """Count a frame."""
         if row.time is not None:
@@ -44,6 +49,5 @@ class TimeSeries:
         ]
 
     def _at(self, time: int) -> Tally:
-        if self._start is None:
-            self._start = time
-        return self._tallies.of(time - self._start, None)
+        self.begin(time)
+        return self._tallies.of(time - (self._start or 0), None)

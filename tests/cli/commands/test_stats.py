@@ -68,6 +68,13 @@ def test_sections_are_chosen_by_name(captures: Path, capsys: Captured) -> None:
     assert {record["interval_ns"] for record in made["intervals"]} == {100_000_000}
 
 
+@pytest.mark.parametrize("by", ["total,intervals", "total,intervals,backlog"])
+@pytest.mark.parametrize("name", ["stuck-consumer.pcap", "balancer.pcap", "errors.pcap"])
+def test_the_first_interval_begins_with_the_capture(captures: Path, capsys: Captured, name: str, by: str) -> None:
+    made = counted(capsys, captures / name, by=by, interval="50ms")
+    assert made["intervals"][0]["start"] == made["total"]["start"]
+
+
 @pytest.mark.parametrize(
     ("by", "interval", "output_format", "said"),
     [
