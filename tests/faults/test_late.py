@@ -94,6 +94,21 @@ def test_what_waited_for_its_broker_is_the_slow_publish(tmp_path: Path, grows: f
     assert LATE not in codes
 
 
+@pytest.mark.parametrize("wait", [5.0, 9.0])
+@pytest.mark.parametrize("grows", [0.03, 0.05])
+@pytest.mark.parametrize(("pauses", "late"), [((0,), True), ((350,), True), ((0, 350), True), ((0, 200), False), ((140, 350), False)])
+def test_a_send_that_waited_before_or_afterwards_explains_no_delay(
+    tmp_path: Path, wait: float, grows: float, pauses: tuple[int, ...], late: bool
+) -> None:
+    """`pauses`: numbers of the SENDs, ten a second, at which the broker pauses; the messages get older from the 130th to the 330th."""
+    waits = [0.01] * 450
+    for pause in pauses:
+        waits[pause : pause + int(10 * wait)] = [wait - number / 10 for number in range(int(10 * wait))]
+    ages = [0.5 - number / 500 for number in range(130)] + [number * grows for number in range(200)]
+    codes = diagnose(tmp_path, stored_late(41000, waits), getting(ages, 100)).codes
+    assert (LATE in codes) is late
+
+
 def test_receipts_that_come_soon_leave_the_delay_to_the_delivery(tmp_path: Path) -> None:
     assert LATE in diagnose(tmp_path, stored_late(41000, [0.05] * 200), getting(GROWING, 100)).codes
 

@@ -58,7 +58,9 @@ class AckedEntries(msgspec.Struct):
 
     by_position: OrderedDict[Position, AckedEntry] = msgspec.field(default_factory=OrderedDict)
     partial: dict[Position, None] = {}
-    """Positions of those with unacknowledged messages, which very many consumers may have to report."""
+    """Positions of those with unacknowledged messages that are not reported yet."""
+    numbers: set[int] = set()
+    """Ids of the consumers that acknowledged entries in part since the latest report."""
 
     def put(self, position: Position, entry: AckedEntry) -> None:
         """Add an entry, which is not among them."""
@@ -89,26 +91,37 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         """Vantage point of the connection."""
 
     def review(self, consumer: ConsumerState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - reported at the end, whenever it is
-        """Report the batches that a consumer acknowledged only partly."""
+        """Report the batches that the consumers of a subscription acknowledged only partly, when the last of them ends."""
         if not ending:
             return
         entries = self._entries_of(consumer)
+        if not entries.partial or (self.ended is None and self._has_another(consumer)):
+            return
         partial = [(position, *self._unpacked(entries.by_position[position])) for position in entries.partial]
-        if partial:
-            missing = sum(unacknowledged.bit_count() for *_, unacknowledged in partial)
-            batches = "1 batch" if len(partial) == 1 else f"{len(partial):,} batches"
-            text = f"{consumer.title} acknowledged {batches} in part: {plural(missing, 'message')} left."
-            evidence = {
-                "frames": frame_names(where.name for _, where, _ in partial),
-                **consumer.evidence,
-                "batches": len(partial),
-                "messages": missing,
-                "not_acknowledged": [
-                    {"message_id": position, "batch_indexes": indexes_of(unacknowledged, SAMPLES_MAX)}
-                    for position, _, unacknowledged in partial[:SAMPLES_MAX]
-                ],
-            }
-            self.context.report("batch-partly-acked", partial[0][1], text, evidence)
+        missing = sum(unacknowledged.bit_count() for *_, unacknowledged in partial)
+        batches = "1 batch" if len(partial) == 1 else f"{len(partial):,} batches"
+        who, named = consumer.title, consumer.evidence
+        if entries.numbers != {consumer.number}:
+            who = f"{plural(len(entries.numbers), 'consumer')} of subscription {consumer.subscription} on {consumer.topic}"
+            named = {"topic": consumer.topic, "subscription": consumer.subscription, "consumers": len(entries.numbers)}
+        evidence = {
+            "frames": frame_names(where.name for _, where, _ in partial),
+            **named,
+            "batches": len(partial),
+            "messages": missing,
+            "not_acknowledged": [
+                {"message_id": position, "batch_indexes": indexes_of(unacknowledged, SAMPLES_MAX)}
+                for position, _, unacknowledged in partial[:SAMPLES_MAX]
+            ],
+        }
+        text = f"{who} acknowledged {batches} in part: {plural(missing, 'message')} left."
+        self.context.report("batch-partly-acked", partial[0][1], text, evidence)
+        entries.partial.clear()
+        entries.numbers.clear()
+
+    def _has_another(self, consumer: ConsumerState) -> bool:
+        """Return True when the subscription of a consumer has another one on the connection, which may acknowledge the rest."""
+        return any(other.topic == consumer.topic and other.subscription == consumer.subscription for other in self.consumers.values())
 
     def closed(self, consumer: ConsumerState, row: FrameRow) -> None:
         """Forget the subscription's ACKs when the broker closes it: a seek or an unload may cause redelivery of acknowledged messages."""
@@ -158,6 +171,8 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             remaining = bitmap(ack_set) & (1 << INDEXES_MAX) - 1 if ack_set else 0
             remaining = remaining if previous is None else remaining & previous[-1]
             entries.put(position, (file, packet, sub, time, remaining) if remaining else whole)
+            if remaining:
+                entries.numbers.add(consumer.number)
 
     def _message(self, row: FrameRow) -> None:
         consumer, fields = self.find(row), row.fields or {}

@@ -97,6 +97,13 @@ class SlowPublisher(NamedTuple):
     """Latency of the slowest SEND, whose place is `where`."""
     entry: str
 
+    def may_take(self, waited: int) -> bool:
+        """Return True when a SEND may wait for so long, in nanoseconds, for its turn: no longer than the slowest, nor than is usual.
+
+        The waits behind a growing queue have a median of half the longest one. A pause before leaves the median.
+        """
+        return bool(waited <= min(self.latency, 2 * self.evidence["p50_ns"]))
+
 
 _LIMITS = ("slow-publish-seconds", "slow-publish-longest-seconds", "slow-publish-jump-seconds", "slow-publish-held-seconds")
 """Latency thresholds; a SEND of a slow producer exceeds one of them."""

@@ -158,8 +158,7 @@ class PublishRule(ConnectionRule):
         """Closed slow producers."""
         self._aging: list[Aging] = []
         """Producers that fall behind."""
-        self._window = -1
-        self._window_end = self._fastest = 0
+        self._window, self._window_end, self._fastest = -1, 0, 0
         """End of the window, and the shortest latency in it."""
         self._slowest: tuple[int, Where, str, str, str | None] | None = None
         """(latency, SEND, its answer, entry, topic) of the slowest SEND in the window."""
@@ -261,8 +260,10 @@ class PublishRule(ConnectionRule):
         if self._slowest is None:
             return
         latency, where, answer, entry, topic = self._slowest
-        values = {"latency": latency, "fastest": self._fastest, "topic": topic, "frames": [where.name, answer], "entry": entry}
-        values["host"] = host = self._context.server.rpartition(":")[0]
+        host, frames = self._context.server.rpartition(":")[0], [where.name, answer]
+        values = {"latency": latency, "fastest": self._fastest, "topic": topic, "frames": frames, "entry": entry, "host": host}
+        if topic is not None and latency >= self._context.thresholds.ns("slow-publish-seconds"):
+            self._context.emit_fact(AGES, topic, where, STORED_LATE, {"latency": latency})
         for window, what in ((self._window, PUBLISHED), (self._window + 1, PASSED)):
             self._context.emit_fact(STORAGE, f"{host} {window}", where, what, values)
             self._context.emit_fact(PUBLISHES, str(window), where, what, values)
@@ -276,7 +277,7 @@ class PublishRule(ConnectionRule):
         for publisher in self._publishers.values():
             if (slow_publisher := evaluate_latency(publisher, self._context.thresholds)) is not None:
                 self._report_slow(slow_publisher, row)
-            self._evaluate_unanswered(publisher, row, 0 if slow_publisher is None else slow_publisher.latency)
+            self._evaluate_unanswered(publisher, row, slow_publisher)
             self._evaluate_lag(publisher)
             self._evaluate_ages(publisher)
         self._report_aging(row)
@@ -315,8 +316,8 @@ class PublishRule(ConnectionRule):
         }
         self._context.emit_fact(PUBLISHES, str(answered // WINDOW_NS), slow.where, SLOW, values)
 
-    def _evaluate_unanswered(self, publisher: Publisher, row: ConnectionRow, slowest: int) -> None:
-        """Report SENDs without an answer, unless those of an application have waited no longer than its slowest: they wait their turn."""
+    def _evaluate_unanswered(self, publisher: Publisher, row: ConnectionRow, slow: SlowPublisher | None) -> None:
+        """Report SENDs without an answer, unless those of an application wait their turn behind slow ones."""
         begin = publisher.answered_at if row.opened == "midstream" else 0  # the other direction may begin later in the capture
         asked = [where for where in publisher.unanswered if where.time >= begin]
         code, limit = "send-unanswered", "send-unanswered-seconds"
@@ -325,12 +326,12 @@ class PublishRule(ConnectionRule):
         elif row.closed == "open":
             limit = "send-unanswered-open-seconds"
         answer_ns = self._context.thresholds.ns(limit)
-        late = [where for where in unanswered(self._context, asked) if row.end - where.time > answer_ns]
-        late = [where for where in late if not publisher.is_resent(where)]
+        waiting = [where for where in unanswered(self._context, asked) if row.end - where.time > answer_ns]
+        late = [where for where in waiting if not publisher.is_resent(where)]
         if not late or publisher.closed:
             return
         waited = row.end - late[0].time
-        if waited <= slowest and not publisher.replicates:
+        if slow is not None and not publisher.replicates and slow.may_take(waited):
             return
         evidence: dict[str, Any] = {
             "frames": frame_names(where.name for where in late),
@@ -338,8 +339,8 @@ class PublishRule(ConnectionRule):
             "producer_name": publisher.name,
             "count": len(late),
             "waited_ns": waited,
+            **self._context.thresholds.evidence(limit),
         }
-        evidence |= self._context.thresholds.evidence(limit)
         rest = f"though the connection went on for {duration(waited)} after the first{gap_note(lost=self._context.lost)}"
         self._context.report(code, late[0], f"{publisher.title} got no answer to {plural(len(late), 'SEND')}, {rest}.", evidence)
 
@@ -370,10 +371,9 @@ class PublishRule(ConnectionRule):
 
         It is known only later whether the broker had closed its window.
         """
-        if publisher.slowest is not None and publisher.topic is not None:
-            latency, where = publisher.slowest[:2]
-            if latency >= self._context.thresholds.ns("slow-publish-seconds"):
-                self._context.emit_fact(AGES, publisher.topic, where, STORED_LATE, {"latency": latency})
+        slow, topic = publisher.slowest, publisher.topic
+        if slow is not None and topic is not None and slow[0] >= self._context.thresholds.ns("slow-publish-seconds"):
+            self._context.emit_fact(AGES, topic, slow[1], STORED_LATE, {"latency": slow[0]})
         if (grown := publisher.ages.growth(self._context.thresholds)) is not None and len(self._aging) < SLOW_MAX:
             self._aging.append(Aging(publisher.title, publisher.topic, publisher.name, *grown, publisher.ages.count))
 

@@ -91,9 +91,15 @@ def evaluate_late(topic: str, facts: Sequence[Fact], report: ReportFinding, thre
 
 
 def _is_stored_late(stored: Fact, late: Fact) -> bool:
-    """Return True for the fact that messages waited for their broker, on another connection, for at least half as long as a delivery."""
-    is_elsewhere = stored.where.connection != late.where.connection  # on the same one, receipts wait behind the deliveries
-    return stored.what == STORED_LATE and is_elsewhere and 2 * stored.values["latency"] >= late.values["growth_ns"]
+    """Return True for the fact that messages waited for their broker while those of a consumer got older, for at least half as long.
+
+    The wait is on another connection: on the same one, receipts wait behind the deliveries.
+    """
+    if stored.what != STORED_LATE or stored.where.connection == late.where.connection:
+        return False
+    latency, grown_from, grown_until = stored.values["latency"], late.where.time - late.values["span_ns"], late.where.time
+    is_then = stored.where.time < grown_until and stored.where.time + latency > grown_from
+    return is_then and 2 * latency >= late.values["growth_ns"]
 
 
 KEYS = (KeyRule(AGES, TOPIC_IDLE_NS, evaluate_late),)

@@ -11,7 +11,7 @@ from pulsarscope.protocols.pulsar.message_ids import indexes_of
 from pulsarscope.protocols.pulsar.rules.consumers import batch_index
 from tests.places import CAPTURES
 from tests.scenarios import command_frame
-from tests.scenarios.commands import ack, close_consumer, delivery, flow, redeliver
+from tests.scenarios.commands import ack, close_consumer, delivery, flow, redeliver, success
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
@@ -43,6 +43,28 @@ def test_acks_add_up_over_an_entry(tmp_path: Path) -> None:
     row, evidence = diagnosis.only("batch-partly-acked")
     assert evidence["not_acknowledged"] == [{"message_id": (7, 0), "batch_indexes": [2, 3, 4, 5, 6]}]
     assert diagnosis.commands(row) == ["ACK"]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("closing", [False, True])
+def test_the_consumers_of_a_subscription_are_reported_together(tmp_path: Path, count: int, closing: bool) -> None:
+    talk = batches(count)
+    for number in range(2, count + 1):
+        subscribed(talk, number)
+    for number in range(1, count + 1):
+        talk.client(ack(number - 1, number=number, ack_set=[0b11110000]))
+    for number in range(1, count + 1) if closing else ():
+        talk.client(close_consumer(number, 900 + number)).server(success(900 + number))
+    row, evidence = diagnose(tmp_path, talk.close()).only("batch-partly-acked")
+    assert (evidence["batches"], evidence["messages"], evidence["consumers"]) == (count, 4 * count, count)
+    assert (row.text or "").startswith(f"{count} consumers of subscription ")
+
+
+def test_another_consumer_may_acknowledge_the_rest(tmp_path: Path) -> None:
+    talk = batches(1).client(ack(0, ack_set=[0b11110000]))
+    subscribed(talk, 2).client(flow(1000, 2), close_consumer()).server(success(900))
+    talk.server(delivery(0, 2, batch=8, ack_set=[0b11110000], again=1)).client(ack(0, number=2)).client(close_consumer(2, 901))
+    assert "batch-partly-acked" not in diagnose(tmp_path, talk.server(success(901)).close()).codes
 
 
 def test_a_cumulative_ack_completes_what_is_before_it(tmp_path: Path) -> None:

@@ -243,3 +243,30 @@ def test_sends_that_wait_their_turn_behind_slow_ones_are_not_unanswered(wait: in
     codes = [row.code for row in talk.end()]
     assert "slow-publish" in codes
     assert ("send-unanswered" in codes) is reported
+
+
+@pytest.mark.parametrize(("pause", "rest"), [*product((12, 20, 28), (4, 9, 11))])
+def test_a_pause_before_does_not_explain_sends_without_an_answer(pause: int, rest: int) -> None:
+    talk = pausing(1, 1_000 * pause, 2_000).wait(30 * SECOND)
+    talk.client(send(sequence_id=1000)).wait(rest * SECOND).client(PING)
+    assert [row.code for row in talk.end()] == ["send-unanswered", "slow-publish"]
+
+
+@pytest.mark.parametrize(("every", "takes"), [(100, 200), (100, 400), (50, 1_000)])
+def test_sends_behind_a_queue_that_grows_wait_their_turn(every: int, takes: int) -> None:
+    """`every`, `takes`: times between two SENDs, and between two receipts, in ms."""
+    talk, events = RuleDialogue().client(PRODUCER).server(READY), []
+    events += [(number * every, 0, number) for number in range(200)]
+    events += [(number * takes + takes, 1, number) for number in range(200) if number * takes + takes <= 200 * every]
+    now = 0
+    for at, is_receipt, number in sorted(events):
+        if at > now:
+            talk.wait((at - now) * MILLISECOND)
+            now = at
+        if is_receipt:
+            talk.server(receipt(sequence_id=number, entry=number))
+        else:
+            talk.client(send(sequence_id=number))
+    codes = [row.code for row in talk.end()]
+    assert "slow-publish" in codes
+    assert "send-unanswered" not in codes
