@@ -70,6 +70,24 @@ def test_consumers_without_permits_are_behind_after_a_while(tmp_path: Path, leng
         assert evidence["connections"] == [row.connection]
 
 
+@pytest.mark.parametrize(("queue", "every", "rest"), [*product((30, 60), (150, 250), (0.2, 0.5, 0.9))])
+def test_a_slow_consumer_of_a_larger_queue_may_wait_for_its_next_permits_at_the_end(
+    tmp_path: Path, queue: int, every: int, rest: float
+) -> None:
+    """It grants half its queue at once: several seconds pass between two rounds of deliveries, and as long as that until the end."""
+    turn = queue // 2 * every
+    talk = taking(6 * turn // 1000 + 1, every, queue=queue)
+    after = publishing((6 * turn + round(rest * turn)) // 40, 40 * MILLISECOND)
+    assert "consumer-behind" in diagnose(tmp_path, talk, after).codes
+
+
+@pytest.mark.parametrize(("queue", "every"), [*product((30, 60), (150, 250))])
+def test_one_that_rests_longer_than_it_ever_did_is_stuck(tmp_path: Path, queue: int, every: int) -> None:
+    turn = queue // 2 * every
+    talk = taking(6 * turn // 1000 + 1, every, queue=queue)
+    assert GROWING not in diagnose(tmp_path, talk, publishing(9 * turn // 40, 40 * MILLISECOND)).codes
+
+
 def far(length: int, queue: int, trip: int, *, opening: int = 0) -> Conversation:
     """A consumer far from its broker, captured at the consumer, which takes each message at once; times in ms."""
     talk = connected(start=50 * MILLISECOND).client(subscribe(1, "c1", 101)).wait((opening or trip) * MILLISECOND).server(success(101))

@@ -47,7 +47,8 @@ THRESHOLDS = (
         "backlog-growing-rest-seconds",
         2,
         SECONDS,
-        "Time without a delivery after which a subscription is stuck rather than slow, which is another finding.",
+        "Time without a delivery after which a subscription is stuck rather than slow, which is another finding, unless it also waited "
+        "as long between two deliveries while the backlog grew.",
         ("backlog-growing",),
     ),
     Threshold(
@@ -144,7 +145,8 @@ def _report_growth(
         return
     began, end = max(sent[0][0], got[0][0]), sent[-1][0]
     begin = _begin_of_growth(sent, got, began)
-    if end - begin < thresholds.ns("backlog-growing-seconds") or end - got[-1][0] > thresholds.ns("backlog-growing-rest-seconds"):
+    rest = max(thresholds.ns("backlog-growing-rest-seconds"), _longest_rest(got, begin))
+    if end - begin < thresholds.ns("backlog-growing-seconds") or end - got[-1][0] > rest:
         return
     lags = [_entry_at(sent, time) - _entry_at(got, time) for time in (begin + (end - begin) * part // PARTS for part in range(PARTS + 1))]
     came, went = (round(_entry_at(course, end) - _entry_at(course, begin)) for course in (sent, got))
@@ -214,6 +216,12 @@ def _begin_of_growth(sent: Course, got: Course, began: int) -> int:
     lags = [(time, _entry_at(sent, time) - _entry_at(got, time)) for time in (began, *(time for time, _ in sent if time > began))]
     low = min(lag for _, lag in lags)
     return max(time for time, lag in lags if lag <= low + _LEVEL * (lags[-1][1] - low))
+
+
+def _longest_rest(got: Course, begin: int) -> int:
+    """Return the longest time between two deliveries since a backlog grows: a client grants permits when half its queue is worked off."""
+    times = [time for time, _ in got if time >= begin]
+    return max((after - before for before, after in pairwise(times)), default=0)
 
 
 def _is_burst(sent: Course, began: int, begin: int) -> bool:
