@@ -34,6 +34,8 @@ class UnackedEntry(msgspec.Struct):
     """Bitmap of their batch indexes, None for all; its size on the wire bounds it."""
     uuid: str | None = None
     """Uuid of the chunked message to which it belongs."""
+    done: int = 0
+    """Number of its messages that this consumer acknowledged."""
 
 
 class ChunkSpans(msgspec.Struct):
@@ -66,6 +68,8 @@ class UnackedState(ConsumerState):
     deliveries: int = 0
     messages: int = 0
     """Unacknowledged messages."""
+    done: int = 0
+    """Acknowledged messages of entries that it still holds."""
     acknowledged_at: int = 0
     """Time of its latest ACK in nanoseconds; 0 when there was none."""
     acks: int = 0
@@ -153,9 +157,9 @@ class UnackedState(ConsumerState):
 
     @property
     def later(self) -> int:
-        """Number of entries that it acknowledged after the oldest one that it holds."""
+        """Number of entries, and messages of entries that it still holds, that it acknowledged after the oldest entry that it holds."""
         oldest = next(iter(self.entries.values()))
-        return self.deliveries - oldest.number - (len(self.entries) - 1) - self.untracked
+        return self.deliveries - oldest.number - (len(self.entries) - 1) - self.untracked + self.done - oldest.done
 
 
 def forget_unknown(closed: Iterable[tuple[UnackedState, int]], number: int, position: Position) -> None:

@@ -50,7 +50,8 @@ THRESHOLDS = (
         "ack-hole-later",
         10,
         "entries",
-        "Later entries that are acknowledged; an application that works on several messages at once leaves fewer.",
+        "Later entries that are acknowledged, or messages of batches of which others are not; an application that works on several "
+        "messages at once leaves fewer.",
         ("ack-hole",),
     ),
     Threshold(
@@ -130,7 +131,9 @@ class Hole(msgspec.Struct, frozen=True):
     age: int
     """Time since its delivery, in nanoseconds."""
     later: int
-    """Number of later entries that are acknowledged."""
+    """Number of later entries, or messages of batches, that are acknowledged."""
+    in_part: bool
+    """True when batches are acknowledged in part."""
     messages: int
     """Number of the consumer's unacknowledged messages."""
     indexes: int | None
@@ -152,7 +155,8 @@ class Hole(msgspec.Struct, frozen=True):
 
     def text(self, consumer: ConsumerState) -> str:
         """Return the beginning of a sentence about the entry."""
-        return f"{consumer.title} holds {self.name} unacknowledged for {duration(self.age)}, though it acknowledged"
+        later = f"{self.later:,} later entries{' or messages of batches' if self.in_part else ''}"
+        return f"{consumer.title} holds {self.name} unacknowledged for {duration(self.age)}, though it acknowledged {later}"
 
     def evidence(self, consumer: ConsumerState) -> dict[str, Any]:
         """Return the evidence of an entry that its consumer forgot."""
@@ -179,8 +183,7 @@ def report_skipped(context: RuleContext, consumer: ConsumerState, hole: Hole, no
         or may_lack(context, where.time, now)
     ):
         return
-    text = f"{hole.text(consumer)} {later:,} later entries and lets none "
-    text += f"wait for more than {duration(turn)}."
+    text = f"{hole.text(consumer)} and lets none wait for more than {duration(turn)}."
     evidence = {"frames": [where.name], **consumer.evidence, "age_ns": age, "later_acknowledged": later, "act": "client"}
     decided = thresholds.evidence("consumer-undecided-hole-turns", "ack-hole-later")
     context.report("consumer-undecided", where, text, evidence | decided)

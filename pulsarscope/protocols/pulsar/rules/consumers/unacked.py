@@ -135,14 +135,14 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if silent and not consumer.may_read and consumer.messages >= thresholds["consumer-not-acking-messages"]:
             self._report_not_acking(consumer, now, limit, "consumer-not-acking-messages")
         elif consumer.kind in SHARED_TYPES and not consumer.hole_reported:
-            later = consumer.later
-            hole = Hole(position, oldest.where, age, later, consumer.messages, oldest.indexes, [*islice(consumer.entries, SAMPLES_MAX)])
+            first = [*islice(consumer.entries, SAMPLES_MAX)]
+            in_part = consumer.done > 0
+            hole = Hole(position, oldest.where, age, consumer.later, in_part, consumer.messages, oldest.indexes, first)
             if hole.is_decided(thresholds, consumer.longest_held, ending=ending):
                 since = oldest.where.time
                 if not (self.may_hide(CLIENT, since) or may_lack(self.context, since, now)):
                     consumer.hole_reported = True
-                    text = f"{hole.text(consumer)} {later} later entries"
-                    self.context.report("ack-hole", oldest.where, self.sentence(text), hole.evidence(consumer))
+                    self.context.report("ack-hole", oldest.where, self.sentence(hole.text(consumer)), hole.evidence(consumer))
             elif ending:
                 report_skipped(self.context, consumer, hole, now, consumer.turns.longest)
         if ending:
@@ -383,6 +383,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             return False
         self._size -= 1
         consumer.messages -= entry.messages
+        consumer.done -= entry.done
         consumer.taken += 1
         if consumer.taken > len(consumer.entries):
             consumer.entries, consumer.taken = dict(consumer.entries), 0
@@ -396,13 +397,14 @@ class UnackedRule(ConsumerRule[UnackedState]):
         remaining = bitmap(ack_set) if ack_set else 0
         if entry.indexes is not None:
             remaining &= entry.indexes
+        if (acknowledged := entry.messages - remaining.bit_count()) > 0 and (held := now - entry.where.time) > consumer.longest_held:
+            consumer.longest_held = held
         if remaining:
-            consumer.messages += remaining.bit_count() - entry.messages
-            entry.indexes, entry.messages = remaining, remaining.bit_count()
+            consumer.messages -= acknowledged
+            consumer.done += acknowledged
+            entry.indexes, entry.messages, entry.done = remaining, remaining.bit_count(), entry.done + acknowledged
         else:
             self._take(consumer, position)
-            if (held := now - entry.where.time) > consumer.longest_held:
-                consumer.longest_held = held
         return True
 
     def _report_not_acking(self, consumer: UnackedState, now: int, *deciding: str, beside: int | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import UNREADABLE
 from tests.places import CAPTURES
 from tests.scenarios.commands import PING, ack, close_consumer, delivery, flow, redeliver
 from tests.scenarios.connections import connected, subscribed
-from tests.scenarios.conversation import MILLISECOND, SECOND
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.rules.unacked import consumer_with_entries, one_after_the_other, with_a_hole
 from tests.scenarios.silent_context import SilentContext
@@ -103,6 +104,49 @@ def test_a_message_may_be_captured_behind_its_ack(tmp_path: Path, late: int, bat
     for entry in range(4, 30):
         talk.server(delivery(entry, batch=batch)).client(ack(entry))
     assert ("ack-hole" in diagnose(tmp_path, talk.wait(100 * SECOND).client(PING)).codes) == hole
+
+
+def in_batches(size: int, left: int, count: int, *, pace: int = 1000, order: int = 1) -> Conversation:
+    """A consumer of a batch each `pace` ms that acknowledges its messages one by one, but `left` of each."""
+    talk = subscribed(connected()).client(flow(10_000))
+    for entry in range(count):
+        talk.server(delivery(entry, batch=size)).wait(10 * MILLISECOND)
+        for index in [*range(size)][::order][: size - left]:
+            talk.client(ack(entry, ack_set=[(1 << size) - 1 & ~(1 << index)])).wait(MILLISECOND)
+        talk.wait((pace - 10 - size + left) * MILLISECOND)
+    return talk
+
+
+@pytest.mark.parametrize(("size", "left", "order"), [*product((5, 12), (1, 3), (1, -1))])
+def test_messages_left_in_every_batch_are_holes(tmp_path: Path, size: int, left: int, order: int) -> None:
+    row, evidence = diagnose(tmp_path, in_batches(size, left, 36, order=order)).only("ack-hole")
+    assert len(evidence["batch_indexes"]) == left
+    assert evidence["later_acknowledged"] == (size - left) * 35
+    assert "later entries or messages of batches" in (row.text or "")
+
+
+@pytest.mark.parametrize(
+    ("size", "left", "count", "pace"),
+    [
+        (5, 0, 36, 1000),  # all are acknowledged
+        (5, 1, 4, 1000),  # not yet for long
+        (5, 3, 12, 1000),  # a few
+        (60, 20, 1, 30_000),  # at work on the only one
+    ],
+)
+def test_messages_of_batches_that_wait_are_no_holes(tmp_path: Path, size: int, left: int, count: int, pace: int) -> None:
+    assert "ack-hole" not in diagnose(tmp_path, in_batches(size, left, count, pace=pace)).codes
+
+
+@pytest.mark.parametrize("back", [3, 12])
+def test_a_batch_that_is_completed_late_shows_how_long_messages_take(tmp_path: Path, back: int) -> None:
+    """Messages of each batch are acknowledged `back` batches later: the oldest one is at work."""
+    talk = subscribed(connected()).client(flow(10_000))
+    for entry in range(60):
+        talk.server(delivery(entry, batch=4)).client(ack(entry, ack_set=[0b1000])).wait(SECOND)
+        if entry >= back:
+            talk.client(ack(entry - back, ack_set=[0b0111]))
+    assert "ack-hole" not in diagnose(tmp_path, talk).codes
 
 
 def test_messages_in_flight_are_no_hole(tmp_path: Path) -> None:
