@@ -40,6 +40,15 @@ def test_interrupted_messages_that_a_consumer_passes_over_are_named_as_dropped(t
     assert row.severity == "warning"
 
 
+@pytest.mark.parametrize("count", [6, 15])
+def test_chunks_that_have_just_come_are_no_sign_of_a_consumer_that_stopped(tmp_path: Path, count: int) -> None:
+    talk = receiving("aabbabbacccc", "bc", 12)
+    for number in range(count):
+        metadata = {"uuid": "z", "chunk_id": number, "num_chunks_from_msg": count + 1, "producer_name": "z"}
+        talk.server(message(entry=100 + number, payload=b"part", metadata=metadata))
+    assert DROPPED in diagnose(tmp_path, talk.wait(SECOND)).codes
+
+
 @pytest.mark.parametrize(
     ("order", "acked", "rest"),
     [

@@ -26,8 +26,12 @@ CODES = table(
 def report_dropped(context: RuleContext, consumer: UnackedState, now: int) -> None:
     """Report that all entries that a consumer skipped are chunks of interrupted messages."""
     least = context.thresholds["consumer-not-acking-messages"]
+    patience = max(
+        context.thresholds.ns("chunk-stuck-seconds"), round(context.thresholds["consumer-rhythm-factor"] * consumer.longest_held)
+    )
     held = consumer.entries.items()
-    if sum(entry.messages for _, entry in held if entry.number > consumer.furthest) >= least:
+    waiting = [entry for _, entry in held if entry.number > consumer.furthest and now - entry.where.time >= patience]
+    if sum(entry.messages for entry in waiting) >= least:
         return  # the consumer has stopped
     passed = {position: entry for position, entry in held if entry.number < consumer.furthest}
     interrupted = consumer.chunks.interrupted
@@ -36,8 +40,7 @@ def report_dropped(context: RuleContext, consumer: UnackedState, now: int) -> No
         return
     oldest = next(iter(passed.values())).where
     age = now - oldest.time
-    at_work = round(context.thresholds["consumer-rhythm-factor"] * consumer.longest_held)
-    if age < max(context.thresholds.ns("chunk-stuck-seconds"), at_work) or may_lack(context, oldest.time, now):
+    if age < patience or may_lack(context, oldest.time, now):
         return
     consumer.reported = consumer.hole_reported = True
     text = f"{consumer.title} acknowledged none of {plural(len(passed), 'chunk')} of {plural(len(uuids), 'message')}, the oldest delivered "
