@@ -110,13 +110,14 @@ THRESHOLDS = (
         ("redelivery-storm",),
     ),
     Threshold(
-        "most-redelivered-entries",
-        4,
-        "entries",
-        "Entries of a consumer that came again, when they are at least half of what it got and its client asked for longer than a storm's "
-        "window; any application may fail for a moment.",
-        ("most-redelivered",),
-        1,
+        "most-redelivered-entries", 4, "entries", "Entries that came again, at least half of what a consumer got.", ("most-redelivered",), 1
+    ),
+    Threshold(
+        "most-redelivered-seconds",
+        10,
+        SECONDS,
+        "Time from the first request of a consumer for messages again to the latest; any application may fail for a moment.",
+        ("most-redelivered", "processed-twice"),
     ),
     Threshold(
         "consumer-undecided-redeliveries",
@@ -369,12 +370,14 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
 
     def _report_most(self, consumer: RedeliveryState) -> None:
         """Report a consumer whose client requested messages again during its work on them, or most, though they were acknowledged."""
-        if not consumer.requests or (asked_for := consumer.times[-1] - consumer.requests[0].time) <= self._window_ns:
+        limits = "most-redelivered-entries", "most-redelivered-seconds"
+        least, least_ns = self.context.thresholds[limits[0]], self.context.thresholds.ns(limits[1])
+        if not consumer.requests or (asked_for := consumer.times[-1] - consumer.requests[0].time) <= least_ns:
             return
         if report_twice(self.context, consumer, consumer.twice, consumer.came_again, consumer.requests):
             return
-        first, limit = consumer.deliveries - consumer.redelivered, "most-redelivered-entries"
-        if consumer.came_again < max(self.context.thresholds[limit], first / 2):
+        first = consumer.deliveries - consumer.redelivered
+        if consumer.came_again < max(least, first / 2):
             return
         asked = f"its client asked {plural(consumer.request_count, 'time')} in {duration(asked_for)}"
         text = self.sentence(f"{consumer.title} got {consumer.came_again:,} of its {first:,} entries again: {asked}")
@@ -384,7 +387,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             "entries": first,
             "came_again": consumer.came_again,
             "requests": consumer.request_count,
-            **self.context.thresholds.evidence(limit),
+            **self.context.thresholds.evidence(*limits),
         }
         self.context.report("most-redelivered", consumer.requests[0], text, evidence)
 

@@ -99,7 +99,7 @@ def report_twice(context: RuleContext, consumer: ConsumerState, twice: Twice, ca
         "longest_ns": twice.longest,
         "message_id": [ledger, entry],
         "act": "client",
-        **limits.evidence(*(threshold.name for threshold in THRESHOLDS)),
+        **limits.evidence(*(threshold.name for threshold in THRESHOLDS), "most-redelivered-seconds"),
     }
     context.report("processed-twice", requests[0], text, evidence)
     return True
