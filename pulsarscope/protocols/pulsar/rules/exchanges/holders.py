@@ -112,7 +112,7 @@ class HolderRule(ConnectionRule):
 
     def _close(self, row: FrameRow, rule: str, number: int) -> None:
         if (key := self._holders.pop((rule, number), None)) is not None:
-            self._context.emit_fact(rule, key, where_of(row), "closed", {"id": number, "until": row.time})
+            self._context.emit_fact(rule, key, where_of(row), "closed", {"id": number, "until": row.time, "left": row.direction == CLIENT})
 
     def _ping(self, row: FrameRow) -> None:
         if row.direction == SERVER and self._pinged is None:

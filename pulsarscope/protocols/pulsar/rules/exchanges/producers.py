@@ -31,6 +31,11 @@ CODES = table(
         to_act="the application",
     ),
     SESSION.note(
+        "producer-replaced",
+        "A producer took its topic over from another one, which closed shortly afterwards.",
+        "A new instance of an application replaces the old one so, with ExclusiveWithFencing.",
+    ),
+    SESSION.note(
         "producer-waiting",
         "A producer waited for exclusive access to its topic, and did not get it.",
         "A standby does this on purpose. Otherwise check whether the producer that holds the topic is alive and still needed.",
@@ -51,6 +56,13 @@ THRESHOLDS = (
         SECONDS,
         "Time without an answer to a PING after which a client counts as dead; round trips and pauses are shorter.",
         ("producer-busy", "consumer-busy"),
+    ),
+    Threshold(
+        "producer-replaced-seconds",
+        5,
+        SECONDS,
+        "Time in which a producer that lost its topic closes; one that does not know it goes on.",
+        ("producer-fenced", "producer-replaced"),
     ),
     Threshold(
         "producer-waiting-seconds",
@@ -83,6 +95,8 @@ class Tenure(NamedTuple):
     """Time of the connection's last frame, if the place was not given up before."""
     dead_since: int | None
     """Time of the broker's first PING that the connection did not answer."""
+    left: bool = False
+    """True when the client gave it up."""
 
     @property
     def since(self) -> int:
@@ -129,8 +143,8 @@ def _tenures(facts: Sequence[Fact]) -> list[Tenure]:
             open_tenures[holder] = Tenure(fact.where, values, None, None, None)
         elif fact.what not in ("refused", QUEUED) and holder in open_tenures:
             tenure = open_tenures.pop(holder)
-            end = {"until": values["until"], "last_active": values.get("last_active"), "dead_since": values.get("dead_since")}
-            tenures.append(tenure._replace(**end))
+            end = {name: values.get(name) for name in ("until", "last_active", "dead_since")}
+            tenures.append(Tenure(tenure.where, tenure.request, **end, left=values.get("left", False)))
     return [*tenures, *open_tenures.values()]
 
 
@@ -204,7 +218,7 @@ def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding
             name = fact.values["name"]  # may be chosen by the broker: a producer that comes back has the same name, and displaces no other
             losers = [tenure for tenure in _holders(tenures, fact) if name is None or tenure.request["name"] != name]
             if losers:
-                _report_fenced(topic, fact, losers, report)
+                _report_fenced(topic, fact, losers, report, thresholds)
 
 
 def _obstacles(holders: Sequence[Tenure], request: Fact) -> list[Tenure]:
@@ -237,8 +251,10 @@ def _report_waiting(topic: str, queued: Fact, tenures: Sequence[Tenure], report:
     report("producer-waiting", where, f"{text}{gap_note(lost=values['lost'])}.", evidence)
 
 
-def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: ReportFinding) -> None:
-    values = winner.values
+def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: ReportFinding, thresholds: Thresholds) -> None:
+    values, limit = winner.values, "producer-replaced-seconds"
+    until = values["answered"] + thresholds.ns(limit)
+    code = "producer-replaced" if all(tenure.left and (tenure.until or 0) <= until for tenure in losers) else "producer-fenced"
     held = [f"{tenure.title('producer')}, which had it for {duration(tenure.held_ns(values['answered']))}" for tenure in losers]
     name = values["name"] or "without a name"
     producer = f"Producer {name} (ExclusiveWithFencing) of {values['client']}"
@@ -250,8 +266,9 @@ def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: R
         "producer_name": name,
         "fenced": [tenure.summary for tenure in losers[:ATTEMPTS_MAX]],
         "connections": list(dict.fromkeys(where.connection for where in places))[:DIAGNOSIS_NAMES_MAX],
+        **thresholds.evidence(limit),
     }
-    report("producer-fenced", winner.where, text, evidence)
+    report(code, winner.where, text, evidence)
 
 
 def _evaluate_consumers(_key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:

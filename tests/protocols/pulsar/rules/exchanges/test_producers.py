@@ -52,6 +52,20 @@ def test_producers_that_take_a_topic_after_each_other(tmp_path: Path, *, named: 
     assert with_code(findings_of(tmp_path, *talks), "producer-fenced") == []
 
 
+@pytest.mark.parametrize("after", [0, 1, 4, 6, 20])
+@pytest.mark.parametrize("number", [2, 4])
+@pytest.mark.parametrize("by_client", [True, False])
+def test_one_that_closes_shortly_after_it_lost_the_topic_is_replaced(tmp_path: Path, after: int, number: int, *, by_client: bool) -> None:
+    talks = [fencing(index, name=f"p{index}", start=30 * index * SECOND) for index in range(number)]
+    for index, talk in enumerate(talks[:-1]):
+        closing = close_producer(1, 7) if by_client else close_producer()
+        wait_until(talk, (30 * (index + 1) + after) * SECOND + SECOND // 10)
+        (talk.client(closing).server(success(7)) if by_client else talk.server(closing)).close()
+    rows = findings_of(tmp_path, *talks)
+    code, other = ("producer-replaced", "producer-fenced") if by_client and after < 5 else ("producer-fenced", "producer-replaced")
+    assert (len(with_code(rows, code)), with_code(rows, other)) == (number - 1, [])
+
+
 def test_a_producer_that_comes_back_takes_nothing_from_itself(tmp_path: Path) -> None:
     talks = [fencing(index, name="p", start=index * SECOND) for index in range(2)]
     assert with_code(findings_of(tmp_path, *talks), "producer-fenced") == []
