@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.faults.attempts import attempt
-from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, close_producer, created, lookup, lookup_response, producer
+from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, close_producer, created, error, lookup, lookup_response, producer
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation, Endpoint
 from tests.scenarios.evaluation import findings_of, live_findings_of, only, problem_codes, with_code
@@ -328,6 +328,49 @@ def test_a_broker_that_ends_a_connection_in_order_or_not_itself_is_not_down(how:
     rows = findings_of(tmp_path, first, *attempts(how, times, SECOND, start=SECOND), working(ADVERTISED, 60 * SECOND))
     assert with_code(rows, "broker-outage")
     assert not with_code(rows, "broker-down")
+
+
+def stopping(name: str, text: str, *, closes: bool, rest: int = 0) -> Conversation:
+    """A client whose requests the broker refuses while it stops; the client itself closes the connection `rest` s later."""
+    talk = working(ADVERTISED, 0, port=42001).wait(SECOND)
+    if closes:
+        talk.server(close_producer())
+    talk.client(producer(request=7)).server(error(7, name, text)).wait(rest * SECOND)
+    return talk.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "closes"),
+    [
+        ("PersistenceError", "Bookie handle is not available", True),
+        ("ServiceNotReady", "Topic is already fenced", True),
+        ("ServiceNotReady", "Failed due to pulsar service is not ready", False),
+        ("MetadataError", "Namespace bundle is being unloaded", False),
+    ],
+)
+@pytest.mark.parametrize(("times", "rest"), [(1, 0), (5, 12)])
+def test_a_broker_that_refuses_requests_as_it_stops_is_down(
+    name: str, text: str, *, closes: bool, times: int, rest: int, tmp_path: Path
+) -> None:
+    first = stopping(name, text, closes=closes, rest=rest)
+    rows = findings_of(tmp_path, first, *attempts("refused", times, SECOND, start=20 * SECOND), working(ADVERTISED, 60 * SECOND))
+    said, evidence = only(rows, "broker-down")
+    assert "after the broker had given up its topics and refused requests" in said
+    assert evidence["count"] == times
+
+
+@pytest.mark.parametrize(
+    ("name", "closes", "rest", "times"),
+    [
+        ("PersistenceError", False, 0, 3),  # it keeps its topics
+        ("PersistenceError", True, 40, 3),  # long before
+        ("ServiceNotReady", True, 0, 0),  # it is there
+    ],
+)
+def test_other_refusals_are_not_its_end(name: str, closes: bool, rest: int, times: int, tmp_path: Path) -> None:
+    first = stopping(name, "no", closes=closes, rest=rest)
+    failed = attempts("refused", times, SECOND, start=50 * SECOND) if times else []
+    assert not with_code(findings_of(tmp_path, first, *failed, working(ADVERTISED, 60 * SECOND)), "broker-down")
 
 
 def unanswered_ping(start: int, silence: int) -> Conversation:

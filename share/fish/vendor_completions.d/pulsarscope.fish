@@ -382,11 +382,11 @@ function __pulsarscope_list
                 num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
                 packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck payload-decoder-failed \
                 permits-negative processed-twice produce-lost produce-unconfirmed producer-behind producer-busy producer-churn \
-                producer-fenced producer-id-reused producer-waiting proxy-leg-failed proxy-legs published-before-subscription \
-                quorum-lost quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all \
-                redelivery-storm redirect-not-followed redirect-unseen replication-stalled request-failed request-id-reused \
-                request-retried request-storm request-unanswered required-field-missing resend-deduplicated resend-loop \
-                response-mismatch response-unrequested retry-without-close rule-failed schema-incompatible schema-unknown \
+                producer-fenced producer-id-reused producer-replaced producer-waiting proxy-leg-failed proxy-legs \
+                published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one \
+                reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen replication-stalled request-failed \
+                request-id-reused request-retried request-storm request-unanswered required-field-missing resend-deduplicated \
+                resend-loop response-mismatch response-unrequested retry-without-close rule-failed schema-incompatible schema-unknown \
                 send-unanswered send-without-producer sequence-jump sequence-regression session-cap size-mismatch slow-bookie \
                 slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap time-backwards time-invalid \
                 tls-decrypt-failed tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch tls-no-secrets \
@@ -406,30 +406,31 @@ function __pulsarscope_list
                 advertised-address-again-seconds advertised-address-lookups auth-challenge-seconds backlog-growing-burst-seconds \
                 backlog-growing-entries backlog-growing-factor backlog-growing-rest-seconds backlog-growing-seconds \
                 batching-unused-bytes batching-unused-messages batching-unused-rate batching-unused-seconds bookie-silent-seconds \
-                broker-silent-seconds broker-unreachable-seconds broker-unreachable-tries-seconds certificate-expires-days \
-                chunk-stuck-seconds churn-busy churn-few-least churn-frames churn-interval-seconds churn-least churn-rate \
-                churn-slow-interval-seconds churn-undecided-interval-seconds churn-undecided-least client-not-reading-close-seconds \
-                client-not-reading-seconds clock-skew-seconds compression-useless-entries compression-useless-percent \
-                connection-churn-seconds connection-closed-by-client-seconds connection-unknown-seconds consumer-behind-backlog-seconds \
-                consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor consumer-behind-key-shared-entries \
-                consumer-behind-key-shared-seconds consumer-behind-long-factor consumer-behind-long-seconds consumer-behind-messages \
-                consumer-behind-seconds consumer-churn-messages consumer-id-reused-seconds consumer-not-acking-beside-seconds \
-                consumer-not-acking-closed-seconds consumer-not-acking-first-seconds consumer-not-acking-limit \
-                consumer-not-acking-messages consumer-not-acking-older-factor consumer-not-acking-older-seconds \
-                consumer-not-acking-seconds consumer-not-acking-stopped-seconds consumer-not-acking-subscription-limit \
-                consumer-paused-messages consumer-paused-seconds consumer-paused-times consumer-rhythm-factor \
-                consumer-starved-backlog-seconds consumer-starved-closed-seconds consumer-starved-done-entries \
-                consumer-starved-done-messages consumer-starved-done-seconds consumer-starved-done-turns consumer-starved-seconds \
-                consumer-stopping-seconds consumer-undecided-hole-turns consumer-undecided-lives consumer-undecided-redeliveries \
-                consumer-undecided-seconds consumer-undecided-seeks cursor-reset-settled-seconds dead-holder-seconds \
-                delay-at-once-seconds delay-early-seconds delay-late-seconds dispatch-limited-rest-seconds dispatch-limited-rests \
-                dispatch-limited-seconds dispatch-limited-share failover-flapping-pause-seconds failover-flapping-returns \
-                failover-switch-seconds idle-cut-connections idle-cut-seconds keepalive-lost-closed-seconds keepalive-lost-seconds \
-                key-shared-blocked-entries key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects \
-                message-too-large-bytes messages-skipped-entries most-dead-lettered-messages most-redelivered-entries \
-                never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds \
-                processed-twice-entries processed-twice-seconds produce-lost-seconds producer-behind-growth-seconds \
-                producer-behind-seconds producer-behind-sends producer-behind-share producer-churn-sends producer-waiting-seconds \
+                broker-down-closing-seconds broker-silent-seconds broker-unreachable-seconds broker-unreachable-tries-seconds \
+                certificate-expires-days chunk-stuck-seconds churn-busy churn-few-least churn-frames churn-interval-seconds churn-least \
+                churn-rate churn-slow-interval-seconds churn-undecided-interval-seconds churn-undecided-least \
+                client-not-reading-close-seconds client-not-reading-seconds clock-skew-seconds compression-useless-entries \
+                compression-useless-percent connection-churn-seconds connection-closed-by-client-seconds connection-unknown-seconds \
+                consumer-behind-backlog-seconds consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor \
+                consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-long-factor \
+                consumer-behind-long-seconds consumer-behind-messages consumer-behind-seconds consumer-churn-messages \
+                consumer-id-reused-seconds consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds \
+                consumer-not-acking-first-seconds consumer-not-acking-limit consumer-not-acking-messages \
+                consumer-not-acking-older-factor consumer-not-acking-older-seconds consumer-not-acking-seconds \
+                consumer-not-acking-stopped-seconds consumer-not-acking-subscription-limit consumer-paused-messages \
+                consumer-paused-seconds consumer-paused-times consumer-rhythm-factor consumer-starved-backlog-seconds \
+                consumer-starved-closed-seconds consumer-starved-done-entries consumer-starved-done-messages \
+                consumer-starved-done-seconds consumer-starved-done-turns consumer-starved-seconds consumer-stopping-seconds \
+                consumer-undecided-hole-turns consumer-undecided-lives consumer-undecided-redeliveries consumer-undecided-seconds \
+                consumer-undecided-seeks cursor-reset-settled-seconds dead-holder-seconds delay-at-once-seconds delay-early-seconds \
+                delay-late-seconds dispatch-limited-rest-seconds dispatch-limited-rests dispatch-limited-seconds dispatch-limited-share \
+                failover-flapping-pause-seconds failover-flapping-returns failover-switch-seconds idle-cut-connections idle-cut-seconds \
+                keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries key-shared-blocked-seconds \
+                key-shared-delivery-seconds lookup-loop-redirects message-too-large-bytes messages-skipped-entries \
+                most-dead-lettered-messages most-redelivered-entries most-redelivered-seconds never-opened-seconds \
+                partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds processed-twice-entries \
+                processed-twice-seconds produce-lost-seconds producer-behind-growth-seconds producer-behind-seconds \
+                producer-behind-sends producer-behind-share producer-churn-sends producer-replaced-seconds producer-waiting-seconds \
                 proxy-leg-failed-seconds published-before-seconds read-from-storage-entries reader-behind-seconds \
                 receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds \
                 redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages \
@@ -473,7 +474,7 @@ function __pulsarscope_list
                 not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict \
                 packet-duplicate packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck \
                 payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed producer-behind producer-busy \
-                producer-churn producer-fenced producer-id-reused producer-waiting proxy-leg-failed proxy-legs \
+                producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting proxy-leg-failed proxy-legs \
                 published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one \
                 reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen replication-stalled request-failed \
                 request-id-reused request-retried request-storm request-unanswered required-field-missing resend-deduplicated \

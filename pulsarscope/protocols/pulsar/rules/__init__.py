@@ -128,7 +128,7 @@ THEMES = (
 )
 """Modules with codes, in the order of the codes."""
 
-_MORE_LIMITS = (subscription_limit, poison, retries, seeks, spans, uneven)
+_MORE_LIMITS = (departures, subscription_limit, poison, retries, seeks, spans, uneven)
 """Modules with thresholds for the codes of other modules."""
 
 _NEED_BOTH_DIRECTIONS = frozenset(
@@ -204,7 +204,7 @@ RULES = Rules(
     ),
     messages=False,
     needs_both=_NEED_BOTH_DIRECTIONS,
-    unread=(requests.REACH, transactions.CONNECTIONS),
+    unread=(departures.REACH, transactions.CONNECTIONS),
     legs=legs.describe,
     other_keys=frozenset({publishing.STORAGE}),
     journeys=journey_records.RULES,

@@ -16,12 +16,12 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand, Refusal
 from pulsarscope.protocols.pulsar.rules.connections.not_reading import report_not_reading
-from pulsarscope.protocols.pulsar.rules.connections.outages import CLOSED, CUT
+from pulsarscope.protocols.pulsar.rules.connections.outages import CLOSED
 from pulsarscope.protocols.pulsar.rules.connections.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.rules.connections.silence import Pings, report_silent
 from pulsarscope.protocols.pulsar.rules.connections.unknown import report_unknown
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
-from pulsarscope.protocols.pulsar.rules.exchanges.requests import REACH
+from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH
 from pulsarscope.protocols.pulsar.session.exchanges import CLOSES, OPENS, REQUESTS
 from pulsarscope.protocols.pulsar.text.formatting import host, listing, port
 from pulsarscope.protocols.pulsar.topics import bounded_name

@@ -11,6 +11,7 @@ from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.unopened import kinds_of
+from pulsarscope.protocols.pulsar.rules.exchanges.departures import WITHDRAWN
 from pulsarscope.protocols.pulsar.rules.exchanges.requests import late_text
 
 CLOSED, SILENT = "connection-closed-by-broker", "keepalive-lost"
@@ -19,7 +20,8 @@ CLOSED, SILENT = "connection-closed-by-broker", "keepalive-lost"
 CODES = table(
     SESSION.warning(
         "broker-down",
-        "A broker closed a connection in use, and was not there for a while: connections to it failed until one worked.",
+        "A broker closed a connection in use, or gave up its topics and refused requests, and was not there for a while: connections to it "
+        "failed until one worked.",
         "A crash or a restart looks like this; the logs of the broker and of its host tell them apart (an out-of-memory kill, a failed "
         "probe). Messages sent meanwhile waited in the client or were rejected.",
         (CLOSED, "connection-reset", "data-after-close", "request-failed", "request-unanswered", "send-unanswered", "slow-publish"),
@@ -31,9 +33,6 @@ CODES = table(
         "A restart of the broker looks like this. Messages sent meanwhile waited in the client or were rejected.",
     ),
 )
-
-CUT = "cut"
-"""Fact on a connection that its broker closed, or on which it fell silent."""
 
 
 def _last_to_end(former: Fact, latter: Fact) -> Fact:
@@ -71,7 +70,10 @@ def judge_outages(
         since = silent_at or since or between[0].where.time
         if silent_at:
             until = max(fact.where.time + int(fact.values["evidence"]["latency_ns"]) for fact in slow)
+        is_withdrawn = end is not None and end.values["code"] == WITHDRAWN
         ended = "" if lost is None else f"connection {lost.where.connection} {'fell silent' if silent_at else 'ended'}"
+        if is_withdrawn:
+            ended += " after the broker had given up its topics and refused requests"
         failed = f"{plural(len(between), 'connection')} failed ({' or '.join(kinds_of(between))})" if between else ""
         text = f"Client {client} was without broker {server} for {duration(until - since)}: {', '.join(filter(None, (ended, failed)))}"
         text += f"{', and' if between else ' and'} connection {back.where.connection} worked"
@@ -80,12 +82,13 @@ def judge_outages(
             "server": server,
             "count": len(between),
             "span_ns": until - since,
+            **(thresholds.evidence("broker-down-closing-seconds") if is_withdrawn else {}),
         }
         if slow:
             slowest = max(slow, key=lambda fact: int(fact.values["evidence"]["latency_ns"]))
             evidence["frames"] = slowest.values["evidence"]["frames"]
             text += f"; {late_text(slowest.values['title'], slowest.values['evidence']['latency_ns'])[:-1]}"
         where = between[0].where if between else back.where
-        is_down = end is not None and end.values["code"] == CLOSED
+        is_down = end is not None and (end.values["code"] == CLOSED or (is_withdrawn and bool(between)))
         report("broker-down" if is_down else "broker-outage", where, f"{text}.", evidence)
     return [fact for fact in late if fact.where not in explained]

@@ -13,7 +13,7 @@ from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.model.units import SECOND
 from pulsarscope.protocols.pulsar.rules.connections.reach import WANTED
-from pulsarscope.protocols.pulsar.rules.exchanges.requests import REACH
+from pulsarscope.protocols.pulsar.rules.exchanges.departures import REACH
 from pulsarscope.protocols.pulsar.text.formatting import host
 
 CODES = table(

@@ -16,10 +16,11 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_addresses, is_loopback, literal_of, may_be
 from pulsarscope.protocols.pulsar.rules.connections.handshakes import judge_handshakes
-from pulsarscope.protocols.pulsar.rules.connections.outages import CUT, judge_outages
+from pulsarscope.protocols.pulsar.rules.connections.outages import judge_outages
 from pulsarscope.protocols.pulsar.rules.connections.unopened import failure_of, judge_unopened, kinds_of
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
-from pulsarscope.protocols.pulsar.rules.exchanges.requests import LATE, REACH, late_text
+from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH, WITHDRAWN
+from pulsarscope.protocols.pulsar.rules.exchanges.requests import LATE, late_text
 from pulsarscope.protocols.pulsar.text.formatting import host, listing
 
 CODES = table(
@@ -204,7 +205,8 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
             failed.setdefault(fact.values["server"], []).append(fact)
     _judge_wanted([fact for fact in facts if fact.what == WANTED], failed, report)
     late = [fact for fact in facts if fact.what == LATE]
-    cut = {fact.where.connection: fact for fact in facts if fact.what == CUT}
+    ends = sorted((fact for fact in facts if fact.what == CUT), key=lambda fact: fact.values["code"] != WITHDRAWN)
+    cut = {fact.where.connection: fact for fact in ends}  # the end of a connection says more than that of its clients
     for fact in late:
         failed.setdefault(fact.values["server"], [])
     for server, failures in failed.items():

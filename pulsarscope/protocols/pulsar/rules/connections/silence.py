@@ -9,9 +9,9 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand
-from pulsarscope.protocols.pulsar.rules.connections.outages import CUT, SILENT
+from pulsarscope.protocols.pulsar.rules.connections.outages import SILENT
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
-from pulsarscope.protocols.pulsar.rules.exchanges.requests import REACH
+from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH
 from pulsarscope.protocols.pulsar.text.formatting import host
 
 

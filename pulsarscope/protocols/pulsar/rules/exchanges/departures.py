@@ -9,9 +9,10 @@ from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, 
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
+from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack, response_name
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
-from pulsarscope.protocols.pulsar.text.formatting import error_message_text
+from pulsarscope.protocols.pulsar.text.formatting import error_message_text, host
 from pulsarscope.protocols.pulsar.topics import named_topic
 
 QUOTA_ERRORS = frozenset({"ProducerBlockedQuotaExceededError", "ProducerBlockedQuotaExceededException"})
@@ -24,6 +25,21 @@ FENCED = "fenced"
 
 UNLOADING = "is being unloaded"
 """Part of the refusal of a LOOKUP by a broker that is about to give up the topic's bundle, as when it stops."""
+
+THRESHOLDS = (
+    Threshold(
+        "broker-down-closing-seconds",
+        30,
+        SECONDS,
+        "Time from the last request that a broker refused, after it had closed clients or because it gave up topics, to the end of the "
+        "connection: a broker that stops gives up its topics first.",
+        ("broker-down",),
+    ),
+)
+
+REACH, CUT, WITHDRAWN = "brokers-of-client", "cut", "withdrawn"
+"""Key rule about the brokers to which a client was sent, the fact on a connection that its broker closed, on which it fell silent, or on
+which it refused requests shortly before the end as it gave up topics, and the code of the latter."""
 
 TOPICS, BROKERS = "clients-of-topic", "closings-of-broker"
 SEEN = "seen"
@@ -79,6 +95,10 @@ class DepartureRule(ConnectionRule):
         """Topics and subscriptions with a SEEK, after which the broker closes their consumers."""
         self._sought: dict[int, None] = {}
         """Ids of consumers from before the capture with a SEEK."""
+        self._gave_up_at: int | None = None
+        """Time at which the broker last closed a client, in nanoseconds."""
+        self._refused_at: int | None = None
+        """Time of the last refusal of a request by a broker that gives up topics."""
         self._moving: dict[str, int] = {}
         """Time of the first refusal of topics that move, in nanoseconds."""
 
@@ -108,6 +128,7 @@ class DepartureRule(ConnectionRule):
 
     def _response(self, row: ExchangeRow) -> None:
         where = where_of(row)
+        self._note_error(row)
         request = self._requests.pop(where.name, None)
         client = None if request is None else self._clients.get(request)
         if client is None:
@@ -122,7 +143,12 @@ class DepartureRule(ConnectionRule):
         elif row.status == "error":
             self._emit_refusal(topic, name, row, **self._asked(request))
 
+    def _note_error(self, row: ExchangeRow) -> None:
+        if row.error is not None and (self._gave_up_at is not None or is_moving(row.error, row.error_message)):
+            self._refused_at = row.time + (row.latency_ns or 0)
+
     def _refusal(self, row: ExchangeRow) -> None:
+        self._note_error(row)
         if row.topic is not None and (row.error in ERRORS or is_moving(row.error, row.error_message)):
             self._emit_refusal(row.topic, f"{row.request} of {row.producer_name or self._context.client}", row)
 
@@ -150,6 +176,7 @@ class DepartureRule(ConnectionRule):
         values = {"url": closing.url, "subscription": closing.subscription, "noun": noun, "unknown": closing.unknown, **asked}
         self._emit(topic, closing.where, "closed", name, **values)
         if (topic, closing.subscription) not in self._seeks:
+            self._gave_up_at = closing.where.time
             self._context.emit_fact(BROKERS, self._context.server, closing.where, "closed", {"topic": topic, "kind": noun})
 
     def _seek(self, row: FrameRow) -> None:
@@ -182,6 +209,9 @@ class DepartureRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Emit that the clients of a closed connection are gone, and how long clients of a moving topic were seen."""
+        latest_ns = self._context.thresholds.ns("broker-down-closing-seconds")
+        if self._refused_at is not None and row.closed != "open" and row.end - self._refused_at < latest_ns:
+            self._context.emit_fact(REACH, host(self._context.client), last, CUT, {"code": WITHDRAWN})
         for topic, since in self._moving.items():
             unseen = may_lack(self._context, since, row.end) or may_lack(self._context, since, row.end, SERVER)
             self._emit(topic, last._replace(time=row.end), SEEN, "", open=row.closed == "open", unseen=unseen)
@@ -221,4 +251,8 @@ class DepartureRule(ConnectionRule):
         "REACHED_END_OF_TOPIC": _end_of_topic,
         "WATCH_TOPIC_UPDATE": _deletion,
     }
-    exchanges: ClassVar[Handlers] = {**dict.fromkeys([*ANSWERED_BY, "SEND"], _refusal), "PRODUCER": _response, "SUBSCRIBE": _response}
+    exchanges: ClassVar[Handlers] = {
+        **dict.fromkeys([*ANSWERED_BY, "CONNECT", "SEND"], _refusal),
+        "PRODUCER": _response,
+        "SUBSCRIBE": _response,
+    }

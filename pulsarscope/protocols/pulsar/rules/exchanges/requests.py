@@ -116,8 +116,8 @@ _OPENING = frozenset({"PRODUCER", "SUBSCRIBE"})
 _FIRST = frozenset({"CONNECT", "LOOKUP", "PARTITIONED_METADATA", "PRODUCER", "SUBSCRIBE"})
 """Requests with which a client comes back to a broker."""
 
-REACH, LATE = "brokers-of-client", "late"
-"""Key rule about the brokers to which a client was sent, and the fact that one of these requests was answered late."""
+LATE = "late"
+"""Fact of the key rule about the brokers of a client: one of these requests was answered late."""
 
 REQUESTS_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
@@ -248,7 +248,7 @@ class RequestRule(ConnectionRule):
         begun, back_ns = self._connected_at, self._context.thresholds.ns("slow-exchange-back-seconds")
         if row.request in _FIRST and begun is not None and where.time - begun < back_ns:
             values = {"server": self._context.server, "title": self._title(row), "evidence": evidence}
-            self._context.emit_fact(REACH, host(self._context.client), where, LATE, values)
+            self._context.emit_fact(departures.REACH, host(self._context.client), where, LATE, values)
         else:
             self._context.report("slow-exchange", where, late_text(self._title(row), latency_ns), evidence)
 
