@@ -48,6 +48,15 @@ def test_what_none_of_a_shared_subscription_got_is_named(tmp_path: Path, kind: s
     assert f": {who} got the {count:,} entries between" in (row.text or "")
 
 
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
+@pytest.mark.parametrize(("rest", "slow"), [(0, True), (1, True), (4, False), (9, False)])
+def test_a_consumer_without_permits_may_be_why_they_expired(tmp_path: Path, kind: str, rest: int, slow: bool) -> None:
+    """It has none for 1.7 s, and then enough for `rest` s."""
+    talk = passing_over(5, 45, kind=kind).wait(rest * SECOND).server(delivery(55)).client(ack(55))
+    row, _ = diagnose(tmp_path, talk, publishing(55, 20 * MILLISECOND)).only(SKIPPED)
+    assert ("It had no permits most of the time" in (row.text or "")) is slow
+
+
 @pytest.mark.parametrize(("kind", "first", "count"), [*product(("Shared", "Key_Shared"), (5, 20), (0, 1, 2))])
 def test_markers_are_passed_over(tmp_path: Path, kind: str, first: int, count: int) -> None:
     talk = passing_over(first, first + count, kind=kind)

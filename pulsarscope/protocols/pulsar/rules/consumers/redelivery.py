@@ -28,7 +28,7 @@ CODES = table(
         "redelivery-storm",
         "A consumer gets the same messages again and again.",
         "Look at what the application does with the named message; a longer ack timeout, a backoff or a dead letter topic breaks the loop.",
-        ("reconnect-loop",),
+        ("data-after-close", "reconnect-loop"),
         to_act="the consumer's application",
     ),
     SESSION.note(

@@ -19,6 +19,9 @@ _NO_SUBSCRIPTION = (
 )
 
 _BY_MESSAGE = {
+    "max allowed delivery delay": "The limit is maxDeliveryDelayInMillis in the policies of the topic or namespace: shorten the delay, or "
+    "raise it.",
+    "Namespace is deleted": "Its topics are gone with it: stop their clients, or create the namespace again.",
     "Encryption is required": "Give the producer a public key (CryptoKeyReader), or end the namespace's policy encryptionRequired.",
     "maximum number of connections": "The limit is brokerMaxConnections or brokerMaxConnectionsPerIp: share one client in each process, "
     "or raise it.",

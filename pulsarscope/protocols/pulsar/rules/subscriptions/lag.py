@@ -27,8 +27,8 @@ CODES = table(
         "messages-skipped",
         "A consumer got messages, but its subscription never got some of those before them.",
         "Someone skipped or cleared the backlog, its messages expired (TTL), or a backlog quota evicted them: see the policies of topic "
-        "and namespace, and the broker's log.",
-        to_act="the broker's operators",
+        "and namespace, and the broker's log. A consumer without permits takes too little of what is published.",
+        to_act="the broker's operators, or the consumer's application",
     ),
 )
 

@@ -147,6 +147,8 @@ def _report_skipped(
         text = f"Subscription {evidence['subscription']} on {topic} got {ledger}:{before[1]} and then {ledger}:{after[0]}: "
         text += "its consumer never" if len(group) == 1 else f"none of its {len(group):,} consumers ever"
         text += f" got the {count:,} entries between, of which some were published meanwhile."
+        if all(2 * fact.values["lacking_ns"] >= fact.values["life_ns"] for fact in group):
+            text += f" {'It' if len(group) == 1 else 'They'} had no permits most of the time: the entries may have expired before."
         report("messages-skipped", where, text, evidence)
 
 
