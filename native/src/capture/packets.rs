@@ -1,32 +1,29 @@
-//! Plain packets of a pcap file, and the segments of their flows.
-//!
-//! A packet is plain if it was captured completely and has an IPv4 header of 20 bytes, no tags, and TCP that is not a fragment. Any other
-//! packet ends the walk, and Python reads it.
+//! Plain packets of a capture file that were captured completely, and the segments of their flows. Any other packet ends the walk, and Python
+//! reads it.
 
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySet};
 
+use crate::capture::headers::{be32, content, Content, FlowKey, TcpPlace};
 use crate::capture::segments::{Segment, Segments, FIN, RST, SYN};
 use crate::caught;
 
-const IPV4_BYTES: usize = 20;
-const TCP_BYTES: usize = 20;
 const CONTROL_FLAGS: u8 = FIN | SYN | RST;
 const SECOND: i64 = 1_000_000_000;
 
 /// Flow keys in the order of their first packets, and their segments.
 #[derive(Default)]
 struct Flows {
-    place: HashMap<[u8; 12], usize>,
-    flows: Vec<([u8; 12], Vec<Segment>, bool)>,
+    place: HashMap<FlowKey, usize>,
+    flows: Vec<(FlowKey, Vec<Segment>, bool)>,
     latest: [usize; 2],
 }
 
 impl Flows {
     #[inline]
-    fn find(&mut self, key: &[u8; 12]) -> usize {
+    fn find(&mut self, key: &FlowKey) -> usize {
         for at in self.latest {
             if self.flows.get(at).is_some_and(|flow| flow.0 == *key) {
                 return at;
@@ -42,54 +39,40 @@ impl Flows {
     }
 }
 
-fn be16(data: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([data[at], data[at + 1]])
-}
-
-fn be32(data: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([data[at], data[at + 1], data[at + 2], data[at + 3]])
-}
-
-/// Return a function that reads numbers of a file in its byte order.
+/// Return a function that reads numbers of a file in its byte order; 0 beyond its end.
 fn words(data: &[u8], big_endian: bool) -> impl Fn(usize) -> u32 + '_ {
-    move |at| if big_endian { be32(data, at) } else { be32(data, at).swap_bytes() }
+    move |at| be32(data, at).map_or(0, |word| if big_endian { word } else { word.swap_bytes() })
 }
 
-/// Size of the link header, place of the marker, the marker of IPv4, and the longest packet.
-type Link<'a> = (usize, usize, &'a [u8], usize);
+/// Link type, and the longest packet.
+type Link = (u32, usize);
 
 impl Flows {
     /// Add a packet of a file, which begins at `start`, to its flow; return false if it is not plain.
-    fn take(&mut self, data: &[u8], range: (usize, usize), link: Link<'_>, number: i64, time: i64) -> bool {
+    fn take(&mut self, data: &[u8], range: (usize, usize), link: Link, number: i64, time: i64) -> bool {
         let (start, end) = range;
-        let (link_bytes, marker_at, marker, bound) = link;
+        let (link_type, bound) = link;
         let Some(packet) = data.get(start..end).filter(|packet| packet.len() <= bound) else { return false };
-        if packet.len() < link_bytes + IPV4_BYTES + TCP_BYTES {
-            return false;
-        }
-        let ip = &packet[link_bytes..];
-        let (tcp, total) = (&ip[IPV4_BYTES..], be16(ip, 2) as usize);
-        let plain = packet[marker_at..].starts_with(marker) && ip[0] == 0x45 && be32(ip, 6) & 0x3fff_00ff == 6;
-        let tcp_bytes = usize::from(tcp[12] >> 4) * 4;
-        if !plain || tcp_bytes < TCP_BYTES || IPV4_BYTES + tcp_bytes > total || link_bytes + total > packet.len() {
-            return false;
-        }
-        let Ok(key) = <&[u8; 12]>::try_from(&ip[12..24]) else { return false };
-        let flow = self.find(key);
-        let from = (start + link_bytes + IPV4_BYTES) as u32;
-        let payload = (from + tcp_bytes as u32, (start + link_bytes + total) as u32);
+        let TcpPlace { key, tcp, payload, end: payload_end, identification } = match content(packet, link_type) {
+            Content::Tcp(place) => place,
+            Content::Other => return true,
+            Content::Unknown => return false,
+        };
+        let flow = self.find(&key);
+        let (from, payload) = ((start + tcp) as u32, ((start + payload) as u32, (start + payload_end) as u32));
+        let tcp = &packet[tcp..];
         let flags = tcp[13];
         let (_, segments, controls) = &mut self.flows[flow];
         *controls |= flags & CONTROL_FLAGS != 0;
         segments.push(Segment {
             packet: number,
             time,
-            sequence: be32(tcp, 4),
-            acknowledgment: be32(tcp, 8),
+            sequence: u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]),
+            acknowledgment: u32::from_be_bytes([tcp[8], tcp[9], tcp[10], tcp[11]]),
             flags,
-            window: be16(tcp, 14),
+            window: u16::from_be_bytes([tcp[14], tcp[15]]),
             missing: 0,
-            identification: be16(ip, 4),
+            identification,
             buffer: 0,
             payload,
             options: (from + 16, payload.0),
@@ -102,7 +85,7 @@ impl Flows {
     fn hand_on(self, data: &Bound<'_, PyBytes>, flows: &Bound<'_, PyDict>, control: &Bound<'_, PySet>) -> PyResult<()> {
         let py = data.py();
         for (key, segments, controls) in self.flows {
-            let key = PyBytes::new(py, &key);
+            let key = PyBytes::new(py, key.as_bytes());
             if controls {
                 control.add(&key)?;
             }
@@ -131,7 +114,7 @@ pub fn walk_pcap<'py>(
     data: &Bound<'py, PyBytes>,
     mut position: usize,
     records: (usize, bool, i64),
-    link: Link<'_>,
+    link: Link,
     mut clock: (i64, i64, i64),
     flows: &Bound<'py, PyDict>,
     control: &Bound<'py, PySet>,
@@ -175,7 +158,7 @@ pub fn walk_pcapng<'py>(
     mut position: usize,
     section: (bool, usize),
     interface: (u32, u32, i64, i64),
-    link: Link<'_>,
+    link: Link,
     mut clock: (i64, i64),
     flows: &Bound<'py, PyDict>,
     control: &Bound<'py, PySet>,

@@ -136,7 +136,19 @@ impl ShortConnections {
         let (open, closed, closing) = Default::default();
         let plainness = Plainness { sizes, opens, exchanges, anchors };
         let (anchor_type, descriptions) = (anchor_type.unbind(), Descriptions::of(describe.unbind()));
-        ShortConnections { bounds, plainness, rows, ends, anchor_type, descriptions, open, closed, closing, kept_bytes: 0, starts: places.then(Starts::default) }
+        ShortConnections {
+            bounds,
+            plainness,
+            rows,
+            ends,
+            anchor_type,
+            descriptions,
+            open,
+            closed,
+            closing,
+            kept_bytes: 0,
+            starts: places.then(Starts::default),
+        }
     }
 
     /// Number of open connections.

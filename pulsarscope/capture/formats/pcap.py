@@ -85,17 +85,17 @@ class PcapDecoder(Decoder):
         if layout is None or self._carries_interface(self._link_type):
             layout = None
         elif self._compiled is not None:
-            position = self._walk_compiled(self._compiled, layout, data, position, flows, control)
+            position = self._walk_compiled(self._compiled, data, position, flows, control)
         position = self._walk_records(layout, data, position, flows, control)
         if self._records is not None:
             self._records.add(range(begin[0] + 1, self.packets + 1), partial(self._stored, data, *begin, self.packets), self._interface)
         self._look_ahead(data, position, len(data))
         return position
 
-    def _walk_compiled(self, walk: Any, layout: Layout, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
+    def _walk_compiled(self, walk: Any, data: bytes, position: int, flows: Flows, control: set[bytes]) -> int:
         """Read plain packets with the compiled reader and others here, until few are plain; return the position reached."""
         records = self._record_bytes, self._byte_order == ">", self._unit
-        link = layout.link_bytes, layout.marker_at, layout.marker_bytes, min(self._snaplen, PACKET_MAX_BYTES)
+        link = self._link_type, min(self._snaplen, PACKET_MAX_BYTES)
         others = 0
         while others < OTHERS_MAX:
             begin, clock = position, (self.packets, self._second, self._last_fraction)
@@ -118,7 +118,7 @@ class PcapDecoder(Decoder):
         """Read complete records from a position on; return the position after them. `layout` is that of plain packets, if any."""
         size = len(data)
         bound = -1 if layout is None else min(self._snaplen, PACKET_MAX_BYTES)
-        link_bytes, minimum, marker, _, _, _, payload_starts, form = layout = layout or NO_LAYOUT
+        link_bytes, minimum, marker, _, payload_starts, form = layout = layout or NO_LAYOUT
         shapes, unknown_shape = self._shapes, layout.unknown_shape
         unpack_record, unit, header_bytes = self._unpack_record, self._unit, self._record_bytes
         per_second = SECOND // unit

@@ -101,7 +101,7 @@ class PcapngDecoder(Decoder):
         unpack_words, unpack_word, longest = self._unpack_packet_words, self._unpack_word, PCAPNG_BLOCK_MAX_BYTES
         number, last_time = self.packets, self.last_time if self.first_time is not None else _NEVER
         current_interface = current_high = -1
-        bound, unit, base, (link_bytes, minimum, marker, _, _, unpack_packet, payload_starts, _) = -1, 0, 0, NO_LAYOUT
+        bound, unit, base, (link_bytes, minimum, marker, unpack_packet, payload_starts, _) = -1, 0, 0, NO_LAYOUT
         last_block, last_packet = size - BLOCK_MIN_BYTES, size - _PACKET_START
         others = 0 if self._compiled is not None else OTHERS_MAX
         while position <= last_block:
@@ -111,13 +111,13 @@ class PcapngDecoder(Decoder):
                 if interface_id != current_interface or high != current_high:
                     current_interface, current_high = interface_id, high
                     bound, unit, base, layout = self._clock(interface_id, high)
-                    link_bytes, minimum, marker, _, _, unpack_packet, payload_starts, _ = layout
+                    link_bytes, minimum, marker, unpack_packet, payload_starts, _ = layout
                     if self._flows_by_interface is not None and bound >= 0:
                         flows, control = self._flows_of(self._interfaces[interface_id].source)
                 if others < OTHERS_MAX and bound >= 0 and last_time != _NEVER:
                     others += 1
                     interface, clock = (interface_id, high, unit, base), (number, last_time)
-                    link = link_bytes, layout.marker_at, layout.marker_bytes, bound
+                    link = self._interfaces[interface_id].link_type, bound
                     section = self._byte_order == ">", longest
                     behind, clock = self._compiled(data, position, section, interface, link, clock, flows, control)
                     if behind > position:

@@ -1,7 +1,7 @@
 """Layouts for the hot loops: per link type, one unpack that decodes a plain IPv4 TCP packet.
 
 A packet is plain when it has no tags, has an IPv4 header of 20 bytes, is not a fragment and was captured completely. All others are decoded
-by `link_layer` and `ip`.
+by `link_layer` and `ip`. For the compiled reader, packets with tags, options, IPv6 or in tunnels are plain, too.
 """
 
 from __future__ import annotations
@@ -42,10 +42,6 @@ class Layout(NamedTuple):
     minimum: int
     """Size of the three headers, bytes."""
     marker: int | bytes
-    marker_at: int
-    """Position of the marker in the frame."""
-    marker_bytes: bytes
-    """The marker bytes as they stand there."""
     unpack: Callable[..., tuple[Any, ...]]
     payload_starts: tuple[int, ...]
     """Start of the payload in the frame by the byte with the TCP data offset."""
@@ -66,10 +62,10 @@ def shape_of(form: str, captured: int, total: int, offset: int, payload_start: i
 
 
 def _layout(link_bytes: int, marker_at: int, marker_format: str, marker: int | bytes) -> Layout:
-    marker_bytes = Struct(">" + marker_format).pack(marker)
+    marker_end = marker_at + Struct(">" + marker_format).size
     starts = (link_bytes + 20 + (value >> 4) * 4 if value >> 4 >= 5 else _UNREACHABLE for value in range(256))
-    form = f">{marker_at}x{marker_format}{link_bytes - marker_at - len(marker_bytes)}x{_IPV4_AND_TCP}"
-    return Layout(link_bytes, link_bytes + 40, marker, marker_at, marker_bytes, Struct(form).unpack_from, tuple(starts), form)
+    form = f">{marker_at}x{marker_format}{link_bytes - marker_end}x{_IPV4_AND_TCP}"
+    return Layout(link_bytes, link_bytes + 40, marker, Struct(form).unpack_from, tuple(starts), form)
 
 
 _RAW = _layout(0, 0, "0s", b"")

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from pulsarscope.capture import Block
 from pulsarscope.capture.link import plain_packet as layout
-from tests.scenarios.capture_bytes import MACS, Pcapng, Record, blocks_of, findings_of, flows_of, ipv4, pcap, tcp
+from pulsarscope.model.platform import load_native
+from tests.scenarios.capture_bytes import MACS, Pcapng, Record, blocks_of, ethernet, findings_of, flows_of, ipv4, ipv6, pcap, tcp
+from tests.scenarios.wrapping import FRAME_WRAPPERS, PACKET_WRAPPERS, Wrapper, ethertype_of, framed, outer4, outer6, udp
 
 LINK_HEADERS = {
     1: MACS + b"\x08\x00",
@@ -23,6 +25,12 @@ LINK_HEADERS = {
     101: b"",
     228: b"",
 }
+
+IN_IP: dict[str, Wrapper] = {
+    **PACKET_WRAPPERS,
+    **{name: lambda packet, wrap=wrap: wrap(framed(packet)) for name, wrap in FRAME_WRAPPERS.items()},  # type: ignore[misc]
+}
+"""Tunnels for an IP packet, each with a plain outer packet or one that only the general way reads."""
 
 
 @contextmanager
@@ -39,6 +47,36 @@ def everything(blocks: list[Block]) -> object:
 
 
 @st.composite
+def wrapped(draw: st.DrawFn, link_type: int, body: bytes) -> bytes:
+    """Draw a packet with IP options, of IPv6 or other content, in up to three tunnels, behind VLAN tags."""
+    packet = draw(
+        st.sampled_from(
+            (
+                ipv4(body),
+                ipv4(body, options=bytes(8)),
+                ipv6(body),
+                ipv6(bytes([6, 0, 4, 1, 4, 1, 1, 0]) + body, next_header=60),
+                outer4(udp(body, draw(st.integers(4788, 4791))), 17),
+                outer6(body, 58),
+            )
+        )
+    )
+    for name in draw(st.lists(st.sampled_from(sorted(IN_IP)), max_size=3)):
+        packet = IN_IP[name](packet)
+    tags = draw(st.lists(st.sampled_from((0x8100, 0x88A8, 0x9100)), max_size=9))
+    ethertype = draw(st.sampled_from((ethertype_of(packet),) * 5 + (0x0806, 0x8847, 0x8864)))
+    if link_type == 1:
+        return ethernet(packet, ethertype=ethertype, tags=tags)
+    if link_type in {113, 276}:
+        after = b"".join(struct.pack(">HH", 7, each) for each in [*tags, ethertype][1:])
+        first = struct.pack(">H", [*tags, ethertype][0])
+        return (bytes(14) + first if link_type == 113 else first + bytes(18)) + after + packet
+    family = 2 if ethertype == 0x0800 else draw(st.sampled_from((10, 24, 28, 30, 31)))
+    order = draw(st.sampled_from("<>")) if link_type == 0 else ">"
+    return (struct.pack(order + "I", family) if link_type in {0, 108} else b"") + packet
+
+
+@st.composite
 def frames(draw: st.DrawFn, link_type: int) -> bytes:
     """Draw mostly plain packets, with some bytes changed, cut or added anywhere."""
     body = tcp(
@@ -50,8 +88,10 @@ def frames(draw: st.DrawFn, link_type: int) -> bytes:
     total = draw(st.one_of(st.none(), st.integers(0, 90)))
     fragment = draw(st.sampled_from((0, 0x4000, 0x4000, 0x8000, 0x2000, 1)))
     frame = bytearray(LINK_HEADERS[link_type] + ipv4(body, total=total, fragment=fragment))
+    if draw(st.booleans()):
+        frame = bytearray(draw(wrapped(link_type, body)))
     for _ in range(draw(st.integers(0, 2))):
-        frame[draw(st.integers(0, min(len(frame) - 1, 60)))] = draw(st.integers(0, 255))
+        frame[draw(st.integers(0, min(len(frame) - 1, 120)))] = draw(st.integers(0, 255))
     return bytes(frame[: draw(st.integers(0, len(frame)))] if draw(st.booleans()) else frame) + draw(st.binary(max_size=6))
 
 
@@ -121,3 +161,30 @@ def test_shapes_are_forgotten_when_there_are_too_many(monkeypatch: pytest.Monkey
     expected = everything(blocks_of(pcap(records)))
     monkeypatch.setattr("pulsarscope.capture.formats.pcap.SHAPES_MAX", 2)
     assert everything(blocks_of(pcap(records))) == expected
+
+
+TO_COMPILED = {
+    "ipv6": ethernet(ipv6(tcp(b"data")), ethertype=0x86DD),
+    "ipv4-options": ethernet(ipv4(tcp(b"data"), options=bytes(8))),
+    "tagged-twice": ethernet(ipv4(tcp(b"data")), tags=(0x88A8, 0x8100)),
+    "tagged-ipv6": ethernet(ipv6(tcp(b"data")), ethertype=0x86DD, tags=(0x8100,)),
+    "in-two-tunnels": framed(PACKET_WRAPPERS["gre-key"](FRAME_WRAPPERS["vxlan"](framed(ipv4(tcp(b"data")))))),
+    "geneve-options": framed(FRAME_WRAPPERS["geneve-options"](framed(ipv6(tcp(b"data"))))),
+    "erspan": framed(FRAME_WRAPPERS["erspan-ii"](framed(ipv4(tcp(b"data"))))),
+    "arp": ethernet(bytes(28), ethertype=0x0806),
+    "udp": framed(outer4(udp(b"query", 53), 17)),
+}
+
+
+@pytest.mark.skipif(load_native()[0] is None, reason="the compiled reader is not installed")
+@pytest.mark.parametrize("name", TO_COMPILED)
+def test_the_compiled_reader_decodes_tags_options_and_tunnels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = pcap([Record(TO_COMPILED[name])] * 3 + [Record(ethernet(ipv4(tcp(b"data"))))])
+    with general_way_only():
+        expected = everything(blocks_of(data))
+
+    def refuse(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("pulsarscope.capture.link.link_layer.tcp_segment", refuse)
+    assert everything(blocks_of(data)) == expected
