@@ -16,6 +16,7 @@ use crate::encoding::kept_bytes;
 use crate::frames::places::FramePlaces;
 use crate::frames::row_order::{Of, OrderedRows};
 use crate::frames::{Entry, Frames};
+use crate::output::chosen_columns::JsonColumns;
 use crate::output::csv::CsvLines;
 use crate::output::frame_summary::FrameSummaries;
 use crate::output::lanes;
@@ -403,16 +404,23 @@ impl OrderedRows {
         })
     }
 
-    /// Return CSV with all columns; `encode` makes the lines of Python rows, and `cell` the cells of texts.
-    fn csv<'py>(&self, py: Python<'py>, encode: &Bound<'py, PyAny>, cell: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    /// Return CSV; `encode` makes the lines of Python rows, `cell` the cells of texts, and `places` are those of the chosen columns of
+    /// frames among all columns, None for all.
+    fn csv<'py>(
+        &self,
+        py: Python<'py>,
+        encode: &Bound<'py, PyAny>,
+        cell: &Bound<'py, PyAny>,
+        places: Option<Vec<usize>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
         caught(|| {
             let batches = self.borrowed(py)?;
-            let mut lines = CsvLines::new(cell);
+            let mut lines = CsvLines::new(cell, places);
             let mut of_python = Vec::new();
             for (_, of) in &self.order {
                 match of {
                     Of::Frame(batch, index) => {
-                        encode_rows(&mut of_python, encode, &mut lines.out)?;
+                        encode_rows(&mut of_python, encode, lines.lines())?;
                         if let Entry::Frame(frame) = &batches[*batch as usize].entries[*index as usize] {
                             lines.append(*batch, &batches[*batch as usize], frame)?;
                         }
@@ -421,20 +429,22 @@ impl OrderedRows {
                     Of::Messages(..) => {}
                 }
             }
-            encode_rows(&mut of_python, encode, &mut lines.out)?;
-            Ok(PyBytes::new(py, &lines.out))
+            encode_rows(&mut of_python, encode, lines.lines())?;
+            Ok(PyBytes::new(py, lines.lines()))
         })
     }
 
     /// Return NDJSON from a place on, and the place after its last row; `encode` makes the lines of Python rows, and `messages` those of
-    /// messages in columns, if any. Large rows are many bytes, which need not be in memory together.
-    #[pyo3(signature = (encode, messages=None, start=0))]
+    /// messages in columns, if any. `chosen`: names of the chosen columns of frames and of exchanges; None for all. Large rows are many
+    /// bytes, which need not be in memory together.
+    #[pyo3(signature = (encode, messages=None, start=0, chosen=None))]
     fn ndjson<'py>(
         &self,
         py: Python<'py>,
         encode: &Bound<'py, PyAny>,
         messages: Option<PyRef<'py, MessageLines>>,
         start: usize,
+        chosen: Option<(Vec<String>, Vec<String>)>,
     ) -> PyResult<(Bound<'py, PyBytes>, usize)> {
         caught(|| {
             let batches = self.borrowed(py)?;
@@ -443,6 +453,8 @@ impl OrderedRows {
             let mut of_python = Vec::new();
             let mut forms = LineForms::default();
             let mut place = start;
+            let mut chosen = chosen.map(|(frames, exchanges)| (JsonColumns::of(frames), JsonColumns::of(exchanges)));
+            let mut line = Vec::new();
             while let Some((_, of)) = self.order.get(place).filter(|_| out.len() < PART_BYTES) {
                 place += 1;
                 match of {
@@ -457,11 +469,19 @@ impl OrderedRows {
                         let frames = &batches[*batch as usize];
                         if let Entry::Frame(frame) = &frames.entries[*index as usize] {
                             let reader = frames.reader.bind(py).get();
+                            let lines = if chosen.is_some() { &mut line } else { &mut out };
                             if !self.frameless {
-                                frames.write_line(py, &reader.tables, frame, &mut times, &mut out)?;
+                                frames.write_line(py, &reader.tables, frame, &mut times, lines)?;
                             }
+                            if let Some((columns, _)) = &mut chosen {
+                                columns.reduce(&mut line, &mut out);
+                            }
+                            let lines = if chosen.is_some() { &mut line } else { &mut out };
                             if self.exchanges {
-                                frames.write_exchange(py, &reader.tables, frame, &mut times, &mut out)?;
+                                frames.write_exchange(py, &reader.tables, frame, &mut times, lines)?;
+                            }
+                            if let Some((_, columns)) = &mut chosen {
+                                columns.reduce(&mut line, &mut out);
                             }
                         }
                     }

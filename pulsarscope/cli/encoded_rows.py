@@ -46,7 +46,7 @@ class Encoding:
     @property
     def takes_columns(self) -> bool:
         """See `parallel.Prepare`: JSON text has no raw line ends, so lines can be separated."""
-        return self._output in JSON_OUTPUTS and self._names is None
+        return self._output in JSON_OUTPUTS
 
     @cached_property
     def _encoder(self) -> Any:

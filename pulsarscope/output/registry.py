@@ -44,7 +44,7 @@ class ColumnEncoder(RowEncoder, Protocol):
     """An encoder that also takes frames in the columns of a compiled reader."""
 
     def ordered(self, ordered: Any, following: Sequence[Any], encode: Callable[[list[Any]], bytes]) -> Any:
-        """Encode ordered rows (`model.ordered_rows`) and the rows after them, with all columns, as `encode` of `RowEncoder` does.
+        """Encode ordered rows (`model.ordered_rows`) and the rows after them, as `encode` of `RowEncoder` does.
 
         `encode` encodes the Python rows.
         """

@@ -1,4 +1,4 @@
-//! Lines of CSV with all columns, as written by `output.export.csv`.
+//! Lines of CSV, as written by `output.export.csv`.
 
 use std::collections::HashMap;
 
@@ -8,6 +8,7 @@ use pyo3::types::PyBytes;
 
 use crate::encoding::json::{self, Times};
 use crate::frames::{Frame, Frames};
+use crate::output::chosen_columns::CsvColumns;
 use crate::schema::tables::Range;
 
 /// Texts whose cells are cached.
@@ -21,17 +22,40 @@ pub struct CsvLines<'a, 'py> {
     names: HashMap<(u32, u32), [Vec<u8>; 4]>,
     times: Times,
     text: Vec<u8>,
-    pub out: Vec<u8>,
+    /// Complete lines, or the current one if columns are chosen.
+    line: Vec<u8>,
+    chosen: Option<CsvColumns>,
+    out: Vec<u8>,
 }
 
 impl<'a, 'py> CsvLines<'a, 'py> {
-    pub fn new(cell: &'a Bound<'py, PyAny>) -> Self {
+    /// `places`: those of the chosen columns among all columns; None for all.
+    pub fn new(cell: &'a Bound<'py, PyAny>, places: Option<Vec<usize>>) -> Self {
         let (cells, names, times) = Default::default();
-        CsvLines { cell, cells, names, times, text: Vec::new(), out: Vec::new() }
+        let (text, line, out) = Default::default();
+        CsvLines { cell, cells, names, times, text, line, chosen: places.map(CsvColumns::of), out }
+    }
+
+    /// Lines so far, to which lines of other rows may be appended.
+    pub fn lines(&mut self) -> &mut Vec<u8> {
+        if self.chosen.is_some() {
+            &mut self.out
+        } else {
+            &mut self.line
+        }
     }
 
     /// Append the line of a frame.
     pub fn append(&mut self, batch: u32, frames: &Frames, frame: &Frame) -> PyResult<()> {
+        self.append_all(batch, frames, frame)?;
+        if let Some(chosen) = &mut self.chosen {
+            chosen.reduce(&mut self.line, &mut self.out);
+        }
+        Ok(())
+    }
+
+    /// Append the line of a frame with all columns.
+    fn append_all(&mut self, batch: u32, frames: &Frames, frame: &Frame) -> PyResult<()> {
         let py = self.cell.py();
         let tables = &frames.reader.bind(py).get().tables;
         let key = (batch, frame.origin());
@@ -46,7 +70,7 @@ impl<'a, 'py> CsvLines<'a, 'py> {
             self.names.insert(key, made);
         }
         let [source, connection, dissector, direction] = &self.names[&key];
-        let out = &mut self.out;
+        let out = &mut self.line;
         out.extend_from_slice(source);
         for value in [frames.file(frame), frame.packet, i64::from(frame.sub())] {
             out.push(b',');
@@ -70,12 +94,12 @@ impl<'a, 'py> CsvLines<'a, 'py> {
         let payload = parts.payload_at > 0;
         if payload {
             let digits = json::hex(parts.checksum);
-            self.out.extend_from_slice(b",good,");
-            self.out.extend_from_slice(&digits);
-            self.out.push(b',');
-            self.out.extend_from_slice(&digits);
+            self.line.extend_from_slice(b",good,");
+            self.line.extend_from_slice(&digits);
+            self.line.push(b',');
+            self.line.extend_from_slice(&digits);
         } else {
-            self.out.extend_from_slice(b",,,");
+            self.line.extend_from_slice(b",,,");
         }
         self.message(frames, frame, parts.metadata, tables.metadata)?;
         self.number(payload.then(|| i64::from(frame.size() - parts.payload_at)));
@@ -84,15 +108,15 @@ impl<'a, 'py> CsvLines<'a, 'py> {
         for text in [frames.known(py, named.topic), frames.producer_name(py, frame), frames.known(py, named.subscription)] {
             self.known(text.as_ref().map(|text| text.to_str()).transpose()?)?;
         }
-        self.out.push(b',');
+        self.line.push(b',');
         if let Some((file, packet, sub)) = named.request {
             for (value, behind) in [(file, ":"), (packet, "."), (sub, "")] {
-                json::number(value, &mut self.out);
-                self.out.extend_from_slice(behind.as_bytes());
+                json::number(value, &mut self.line);
+                self.line.extend_from_slice(behind.as_bytes());
             }
         }
         self.number(named.latency);
-        self.out.extend_from_slice(b",ok,,,\r\n");
+        self.line.extend_from_slice(b",ok,,,\r\n");
         Ok(())
     }
 
@@ -101,21 +125,21 @@ impl<'a, 'py> CsvLines<'a, 'py> {
     }
 
     fn number(&mut self, value: Option<i64>) {
-        self.out.push(b',');
+        self.line.push(b',');
         if let Some(value) = value {
-            json::number(value, &mut self.out);
+            json::number(value, &mut self.line);
         }
     }
 
     fn known(&mut self, text: Option<&str>) -> PyResult<()> {
-        self.out.push(b',');
+        self.line.push(b',');
         let Some(text) = text else { return Ok(()) };
         if let Some(cell) = self.cells.get(text) {
-            self.out.extend_from_slice(cell);
+            self.line.extend_from_slice(cell);
             return Ok(());
         }
         let cell = self.cell.call1((text,))?.cast::<PyBytes>()?.as_bytes().to_vec();
-        self.out.extend_from_slice(&cell);
+        self.line.extend_from_slice(&cell);
         if self.cells.len() >= CELLS_MAX {
             self.cells.clear();
         }
@@ -125,7 +149,7 @@ impl<'a, 'py> CsvLines<'a, 'py> {
 
     /// Append the JSON of a message, in quotes if it contains quotes.
     fn message(&mut self, frames: &Frames, frame: &Frame, range: Option<Range>, plan: usize) -> PyResult<()> {
-        self.out.push(b',');
+        self.line.push(b',');
         let Some(range) = range else { return Ok(()) };
         let py = self.cell.py();
         let tables = &frames.reader.bind(py).get().tables;
@@ -134,17 +158,17 @@ impl<'a, 'py> CsvLines<'a, 'py> {
             .write(py, frames.slice(py, frame, range), plan, &mut self.text)
             .ok_or_else(|| PyRuntimeError::new_err("a frame that was checked is not plain any more"))?;
         if !self.text.contains(&b'"') {
-            self.out.extend_from_slice(&self.text); // an object without fields
+            self.line.extend_from_slice(&self.text); // an object without fields
             return Ok(());
         }
-        self.out.push(b'"');
+        self.line.push(b'"');
         for byte in &self.text {
             if *byte == b'"' {
-                self.out.push(b'"');
+                self.line.push(b'"');
             }
-            self.out.push(*byte);
+            self.line.push(*byte);
         }
-        self.out.push(b'"');
+        self.line.push(b'"');
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod arrow_columns;
 pub(crate) mod arrow_table;
+pub(crate) mod chosen_columns;
 pub(crate) mod csv;
 pub(crate) mod exchange_lines;
 pub(crate) mod frame_cells;

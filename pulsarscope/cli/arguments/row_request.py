@@ -174,7 +174,7 @@ def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: Row
 
 def takes_columns(request: CommandRequest, name: str) -> bool:
     """Return True if the output of this name takes rows in columns, and `EntryMessages`."""
-    return (name in COLUMN_OUTPUTS and request.columns is None) or name == MESSAGES_OUTPUT
+    return (name in COLUMN_OUTPUTS and (request.columns is None or name != FOLDER_OUTPUT)) or name == MESSAGES_OUTPUT
 
 
 def _takes_frames_alone(request: CommandRequest, kinds: tuple[str, ...]) -> bool:
@@ -186,12 +186,15 @@ def _takes_frames_alone(request: CommandRequest, kinds: tuple[str, ...]) -> bool
 def _takes_together(request: CommandRequest, kinds: tuple[str, ...]) -> bool:
     """Return True if the messages of an entry are written together."""
     name = output_name(request, kinds)
-    in_lines = (name in JSON_OUTPUTS and request.columns is None) or name == MESSAGES_OUTPUT
+    in_lines = name in JSON_OUTPUTS or name == MESSAGES_OUTPUT
     return request.format == FOLDER_OUTPUT or (in_lines and load_native()[0] is not None)
 
 
 def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
-    """Return the columns of message rows that the output needs; None: all, as a filter may read any. The output refuses unknown ones."""
+    """Return the columns of message rows that the output needs; None: all, as a filter may read any. The output refuses unknown ones.
+
+    The compiled reader makes all of them in less time than some are made here.
+    """
     if request.format is None or request.columns is None or request.filter is not None:
         return None
     kinds = record_kinds(request.records)
@@ -199,6 +202,8 @@ def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
         return None
     known = column_names(MessageRow.kind)
     asked = tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known))
+    if _takes_together(request, kinds) and (request.payload is None or "payload" in asked):
+        return None
     return (*asked, *(name for name in IDENTIFYING if name not in asked)) if asked and request.once else asked or None
 
 

@@ -13,7 +13,7 @@ from pulsarscope.output.export.columns import cell_types, cells, is_constant, js
 from pulsarscope.output.export.ndjson import LinesOutput
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.export.times import IsoTimes
-from pulsarscope.output.registry import OutputOptions, choose_columns
+from pulsarscope.output.registry import OutputOptions, choose_columns, column_names
 
 FORMULA_STARTS = frozenset("=+-@\t\r")
 """First characters of formulas, which spreadsheets evaluate. A leading apostrophe makes the cell a text (OWASP, CSV injection)."""
@@ -32,6 +32,8 @@ class CsvLines:
         if len(kinds) != 1:
             raise UsageError(f"a CSV file holds one kind of record, not {', '.join(kinds)}: choose one with --records, or --format ndjson")
         self._names = choose_columns(names, kinds, flat=True)[kinds[0]]
+        every = column_names(kinds[0], flat=True)
+        self._places = None if names is None else [every.index(name) for name in self._names]
         types = cell_types(kinds[0])
         self._types = [types[name] for name in self._names]
         self._times = IsoTimes()
@@ -49,8 +51,8 @@ class CsvLines:
         return [_ended([line]) for line in self._lines(rows)] if rows else []
 
     def ordered(self, ordered: Any, following: Sequence[Any], encode: Callable[[list[Any]], bytes]) -> bytes:
-        """Encode ordered rows and the rows after them, with all columns; `encode` encodes the Python rows (see `ColumnEncoder`)."""
-        lines: bytes = opened([ordered, *following]).csv(encode, _cell)
+        """Encode ordered rows and the rows after them; `encode` encodes the Python rows (see `ColumnEncoder`)."""
+        lines: bytes = opened([ordered, *following]).csv(encode, _cell, self._places)
         return lines
 
     def _lines(self, rows: list[Any]) -> list[str]:

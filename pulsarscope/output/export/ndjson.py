@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import EntryMessages, MessageRow, columns, row_type
+from pulsarscope.model.records import EntryMessages, ExchangeRow, FrameRow, MessageRow, columns, row_type
 from pulsarscope.model.text import escape_json
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.sink import Sink
@@ -84,12 +84,14 @@ class JsonLines:
         self._base = 0
         self._second = "1970-01-01T00:00:00.%09dZ"
         self._several = tuple(kinds) != ("frame",)
-        self._together = MessageRow.kind in kinds and names is None
+        self._together = MessageRow.kind in kinds
         """True when `EntryMessages` may be among the rows."""
         self._texts = _TimeTexts()
         self._encode = msgspec.json.Encoder().encode_lines
         chosen = {} if names is None else choose_columns(names, kinds)
         self._subsets = {kind: _Subset(kind, chosen_names) for kind, chosen_names in chosen.items()}
+        self._chosen = None if names is None else (chosen.get(FrameRow.kind, ()), chosen.get(ExchangeRow.kind, ()))
+        self._message_columns = chosen.get(MessageRow.kind, MessageRow.__struct_fields__)
         self._subset_times = {kind: subset.times for kind, subset in self._subsets.items()}
 
     def encode(self, rows: list[Any]) -> bytes:
@@ -110,10 +112,10 @@ class JsonLines:
         return self.encode(rows)  # JSON text has no raw line end
 
     def ordered(self, ordered: Any, following: Sequence[Any], encode: Callable[[list[Any]], bytes]) -> Iterator[bytes]:
-        """Encode ordered rows and the rows after them in parts, with all columns; `encode` takes the Python rows (see `ColumnEncoder`)."""
+        """Encode ordered rows and the rows after them in parts; `encode` takes the Python rows (see `ColumnEncoder`)."""
         messages, place = self._message_lines if self._together else None, 0
         while place < len(ordered):
-            lines, place = ordered.ndjson(encode, messages, place)
+            lines, place = ordered.ndjson(encode, messages, place, self._chosen)
             yield lines
         if following:
             yield encode([*following])
@@ -162,7 +164,8 @@ class JsonLines:
     def _message_lines(self) -> Any:
         native, _ = load_native()
         times = {"time", *TIME_COLUMNS[MessageRow.kind]}
-        return native.MessageLines(MessageRow.kind, MessageRow.__struct_fields__, times, self._own_json, self._json, astuple)
+        values = self._subsets[MessageRow.kind].values if self._subsets else astuple
+        return native.MessageLines(MessageRow.kind, self._message_columns, times, self._own_json, self._json, values)
 
     def _own_json(self, name: str, values: Sequence[Any]) -> Iterable[Any]:
         """Return the values of a column of messages in the form for the compiled reader: texts, numbers, and JSON in bytes."""
@@ -191,16 +194,16 @@ class JsonLines:
 class _Subset:
     """A converter of rows of a kind to rows of chosen columns."""
 
-    __slots__ = ("_get", "times", "type")
+    __slots__ = ("times", "type", "values")
 
     def __init__(self, kind: str, names: tuple[str, ...]) -> None:
         self.type = row_type(kind, names)
         self.times = tuple(column.name for column in columns(kind) if column.type == "time" and column.name in names)
-        self._get: Callable[[Any], Any] = attrgetter(*names) if len(names) > 1 else lambda row: (getattr(row, names[0]),)
+        self.values: Callable[[Any], tuple[Any, ...]] = attrgetter(*names) if len(names) > 1 else lambda row: (getattr(row, names[0]),)
 
     def make(self, row: Any) -> Any:
         """Return a row of the chosen columns."""
-        return self.type(*self._get(row))
+        return self.type(*self.values(row))
 
 
 class NdjsonOutput(LinesOutput):

@@ -137,6 +137,40 @@ def test_rows_without_those_of_frames_in_columns_are_those_of_the_reference(tmp_
         assert b'"record":"frame"' not in expected[1]
 
 
+CHOSEN = (
+    ("frame", "latency_ns,time,checksum,topic,fields,direction"),
+    ("frame", "findings"),
+    ("frame", "subscription,producer_name,request,status,broker_entry_metadata,metadata,source,file,packet,sub"),
+    ("message", "properties,topic,publish_time,payload_size,key,batch_index"),
+    ("message", "payload_sha256"),
+    ("exchange", "latency_ns,request,time,topic"),
+    ("all", "time,topic,status,text,latency_ns,properties,client_bytes"),
+    ("frame,exchange,finding", "connection,text,size,response"),
+)
+"""Kinds of records and columns of them."""
+
+
+@pytest.mark.parametrize(("records", "columns"), CHOSEN)
+@pytest.mark.parametrize("more", [("-f", "ndjson"), ("-f", "json", "--limit", "40"), ("-f", "csv"), ("-f", "csv", "--jobs", "2")])
+def test_chosen_columns_are_those_of_the_reference(tmp_path: Path, records: str, columns: str, more: tuple[str, ...]) -> None:
+    if "csv" in more and ("," in records or records == "all"):
+        return  # a CSV file holds one kind of record
+    for path in (published(tmp_path), CAPTURES / "quickstart.pcapng"):
+        arguments = "decode", str(path), "--records", records, "--columns", columns, *more
+        expected = output("off", *arguments)
+        assert output("require", *arguments) == expected
+        assert expected[0] == 0
+
+
+@pytest.mark.parametrize("more", [(), ("--payload", "text"), ("--columns", "payload", "--payload", "hex")])
+def test_chosen_columns_of_messages_are_those_of_the_reference(tmp_path: Path, more: tuple[str, ...]) -> None:
+    for path in (published(tmp_path), CAPTURES / "quickstart.pcapng"):
+        arguments = "messages", str(path), "-f", "ndjson", "--columns", "properties,topic,sequence_id", *more
+        expected = output("off", *arguments)
+        assert output("require", *arguments) == expected
+        assert expected[0] == 0
+
+
 CHOICES = (
     ("--limit", "23"),
     ("--limit", "7", "-Y", "size > 60 or latency > 200us or payload_size > 1"),
