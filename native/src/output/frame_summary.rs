@@ -8,7 +8,7 @@ use crate::output::line_parts::{push_all, push_number, push_thousands, GAP};
 use crate::output::summaries::Summaries;
 use crate::schema::tables::{CommandKind, Role, Tables, Value};
 
-/// Longest name that is not truncated, characters.
+/// Longest name, and longest key, that is not truncated, characters.
 const NAME_MAX: usize = 256;
 const LATEST: i64 = i64::MAX;
 
@@ -203,11 +203,11 @@ fn push_message_id(id: MessageId, out: &mut String) {
 
 /// Append the phrases about a payload; return false if Python must write them.
 fn push_payload(tables: &Tables, metadata: &[u8], frame: &Frame, out: &mut String) -> bool {
-    let mut compression = None;
-    let visited = tables.visit(metadata, tables.metadata, |role, value| {
-        if let (Role::Compression, Value::Name(name)) = (role, value) {
-            compression = Some(name);
-        }
+    let (mut compression, mut key) = (None, None);
+    let visited = tables.visit(metadata, tables.metadata, |role, value| match (role, value) {
+        (Role::Compression, Value::Name(name)) => compression = Some(name),
+        (Role::Key, Value::Text(text)) => key = Some(text),
+        _ => {}
     });
     let Some(Ok(codec)) = visited.map(|()| std::str::from_utf8(compression.unwrap_or_default())) else { return false };
     if let Some(count) = frame.named.messages.filter(|count| *count != 1) {
@@ -221,5 +221,9 @@ fn push_payload(tables: &Tables, metadata: &[u8], frame: &Frame, out: &mut Strin
         push_all(&[" ", name], out);
     }
     out.push_str(GAP);
+    if let Some(key) = key {
+        let Some(key) = std::str::from_utf8(key).ok().filter(|key| key.len() <= NAME_MAX) else { return false };
+        push_all(&["key ", key, GAP], out);
+    }
     true
 }

@@ -78,6 +78,7 @@ pub enum Role {
     Announced,
     Error,
     Compression,
+    Key,
     ProducerName,
     Messages,
     PublishTime,
@@ -110,6 +111,7 @@ impl Role {
         match name {
             "num_messages_in_batch" => Role::Messages,
             "compression" => Role::Compression,
+            "partition_key" => Role::Key,
             _ if wrapped && rare => Role::WrappedAndRare,
             _ if wrapped => Role::Wrapped,
             _ if rare => Role::Rare,

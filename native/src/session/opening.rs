@@ -123,7 +123,7 @@ impl<'py> Shared<'py> {
             (Role::Compression, Value::Name(name)) => codec = name,
             (Role::UncompressedSize, Value::Number(number)) => uncompressed = number,
             (Role::Messages, Value::Number(number)) => messages = Some(number),
-            (Role::Rare, Value::Text(_) | Value::Flag(_)) => {} // a key or an absent value, which messages of a batch have for themselves
+            (Role::Rare, Value::Flag(_)) => {} // an absent value, which messages of a batch have for themselves
             (Role::Rare | Role::Wrapped | Role::WrappedAndRare, _) => plain = false,
             _ => {}
         })?;

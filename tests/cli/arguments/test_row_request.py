@@ -51,6 +51,9 @@ def installed() -> None:
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
 
 
+KEYS = ("k1", "", "é", "\x1b[2J\n", 'a "b"', "k" * 256, "k" * 257, "é" * 200)
+
+
 def published(folder: Path) -> Path:
     """A capture of connections that publish and consume: some receipts are refusals, late, out of order, or missing."""
     random = Random(1)  # noqa: S311 - repeatable
@@ -64,7 +67,8 @@ def published(folder: Path) -> Path:
         talk.client(subscribe(1, "c", 3), flow(1000)).server(success(3))
         for number in range(300):
             who = random.choice((1, 1, 2))
-            talk.client(send(who, number))
+            key = {"partition_key": KEYS[number % len(KEYS)]} if number % 3 else {}
+            talk.client(send(who, number, metadata=key))
             if random.random() < 0.02:
                 talk.wait(random.choice((1, 3)))
             if random.random() < 0.97:
@@ -72,7 +76,7 @@ def published(folder: Path) -> Path:
                     receipt(who, number, entry=number) if random.random() < 0.99 else send_error("UnknownError", "no\x7f", who, number)
                 )
             if random.random() < 0.3:
-                talk.server(message(1, number)).client(ack(number))
+                talk.server(message(1, number, metadata=key)).client(ack(number))
         packets += talk.packets if port else talk.close().packets
     return write_pcap(folder / "published.pcap", sorted(packets, key=lambda packet: packet.time_ns))
 
