@@ -49,17 +49,7 @@ def slowly(captures: Path, *options: str) -> None:
 
 @pytest.mark.slow
 def test_each_file_is_whole_and_together_they_have_every_row_once(captures: Path, tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [*COMMAND, "--format", "ndjson", "-o", str(tmp_path / "rows.ndjson"), "--rotate", "20KB"], stdin=subprocess.PIPE
-    ) as live:
-        assert live.stdin is not None
-        data = (captures / "stuck-consumer.pcap").read_bytes()
-        for start in range(0, len(data), 10_000):
-            live.stdin.write(data[start : start + 10_000])
-            live.stdin.flush()
-            time.sleep(0.1)
-        live.stdin.close()
-        assert live.wait(60) == 0
+    slowly(captures, "--format", "ndjson", "-o", str(tmp_path / "rows.ndjson"), "--rotate", "20KB")
     files = sorted(tmp_path.iterdir())
     assert len(files) > 2
     assert [file.name[:11] for file in files] == [f"rows_{number:05}_" for number in range(1, len(files) + 1)]

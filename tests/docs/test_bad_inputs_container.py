@@ -23,9 +23,6 @@ from tests.scenarios.capture_bytes import Pcapng
 NG = Pcapng()
 PACKETS = healthy()
 GOOD = pcap(PACKETS)
-TICKS = PACKETS[0].time_ns // 1000
-FIRST_RECORD = 24
-RECORD_BYTES = 16
 
 
 def ng_packets(packets: list[Packet], blocks: Pcapng = NG, *, unit: int = 1000, interface: int = 0) -> bytes:

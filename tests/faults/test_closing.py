@@ -25,15 +25,6 @@ from tests.scenarios.commands import (
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, with_code
-from tests.scenarios.packets import ACK, FIN
-
-
-def half_closed(talk: Conversation) -> Conversation:
-    """A FIN of the broker, which the client's host only acknowledges."""
-    talk._add(1, flags=FIN | ACK)
-    talk._next[1] += 1
-    talk._add(0)
-    return talk
 
 
 @pytest.mark.parametrize("pause", [SECOND // 100, SECOND // 2, 5 * SECOND])
@@ -44,7 +35,7 @@ def test_what_was_sent_after_the_fin_is_no_reason(pause: int, late: int, waiting
     talk = connected().client(producer()).server(created()).client(send(1, 0)).server(receipt(1, 0))
     for number in range(waiting):
         talk.client(send(1, 1 + number))
-    half_closed(talk).wait(pause)
+    talk.half_close().wait(pause)
     for number in range(late):
         talk.client(send(1, 10 + number))
     rows = findings_of(tmp_path, talk.reset("server") if end == "rst" else talk.close("client"))
@@ -60,7 +51,7 @@ def test_what_was_sent_after_the_fin_is_no_reason(pause: int, late: int, waiting
 @pytest.mark.parametrize("late", [0, 1, 3])
 def test_an_orderly_end_is_none_whatever_follows(late: int, tmp_path: Path) -> None:
     talk = connected().client(producer()).server(created()).client(close_producer(1, 2)).server(success(2))
-    half_closed(talk)
+    talk.half_close()
     for number in range(late):
         talk.client(producer(2 + number, f"q{number}", 3 + number))
     assert with_code(findings_of(tmp_path, talk.reset("server")), "connection-closed-by-broker") == []

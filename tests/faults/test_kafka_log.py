@@ -24,7 +24,6 @@ from tests.scenarios.kafka07 import (
     offsets_response,
     produce,
 )
-from tests.scenarios.packets import ACK, FIN
 
 LOST, UNCONFIRMED, LARGE = "produce-lost", "produce-unconfirmed", "message-too-large-dropped"
 SKIPPED, TWICE = "offset-skipped", "fetched-twice"
@@ -35,14 +34,6 @@ LIMIT = 1_000_000
 
 def talk(port: int = 40000, start: int = 0) -> Conversation:
     return Conversation(("10.0.0.1", port), BROKER, start_ns=START_NS + start, acknowledge=False).handshake()
-
-
-def half_closed(conversation: Conversation) -> Conversation:
-    """A FIN of the broker, which the client's host only acknowledges."""
-    conversation._add(1, flags=FIN | ACK)
-    conversation._next[1] += 1
-    conversation._add(0)
-    return conversation
 
 
 def polling(start: int, *steps: tuple[int, bytes, int], port: int = 41000, end: int = 0) -> Conversation:
@@ -69,7 +60,7 @@ def test_the_refused_request_is_named_not_what_was_sent_behind_the_close(
     for _ in range(before + 1):
         conversation.client(produce("t", 0, SET)).wait(20 * MILLISECOND)
     refused = len(conversation.packets)
-    half_closed(conversation).wait(pause * MILLISECOND)
+    conversation.half_close().wait(pause * MILLISECOND)
     for _ in range(late):
         conversation.client(produce("t", 0, SET))
     row, evidence = diagnose(tmp_path, conversation.reset() if end == "rst" else conversation.close("client")).only(LOST)
@@ -78,7 +69,7 @@ def test_the_refused_request_is_named_not_what_was_sent_behind_the_close(
 
 @pytest.mark.parametrize("late", [1, 3])
 def test_what_is_sent_only_behind_the_close_is_lost(tmp_path: Path, late: int) -> None:
-    conversation = half_closed(talk().client(fetch("t", 0, 0)).server(fetch_response(SET))).wait(SECOND)
+    conversation = talk().client(fetch("t", 0, 0)).server(fetch_response(SET)).half_close().wait(SECOND)
     for _ in range(late):
         conversation.client(produce("t", 0, SET))
     text = diagnose(tmp_path, conversation.reset()).only(LOST)[0].text or ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from pulsarscope.model.findings import (
@@ -11,7 +9,6 @@ from pulsarscope.model.findings import (
     ERROR,
     LAYERS,
     NOTE,
-    SEVERITIES,
     TCP_CODES,
     TLS_CODES,
     Code,
@@ -20,6 +17,7 @@ from pulsarscope.model.findings import (
     table,
 )
 from tests.architecture.modules import SOURCES, name_of
+from tests.scenarios.evaluation import assert_well_formed
 
 ALL = [*CAPTURE_CODES.values(), *TCP_CODES.values(), *TLS_CODES.values()]
 USERS = "\n".join(path.read_text() for path in SOURCES if name_of(path) != "pulsarscope.model.findings")
@@ -53,12 +51,8 @@ def test_tables_join() -> None:
 
 @pytest.mark.parametrize("code", ALL, ids=lambda code: code.code)
 def test_each_says_what_it_is_and_what_to_do(code: Code) -> None:
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.code)
-    assert code.severity in SEVERITIES
+    assert_well_formed(code)
     assert code.layer in LAYERS
-    for text in (code.meaning, code.hint):
-        assert text[0].isupper()
-        assert text.endswith(".")
 
 
 @pytest.mark.parametrize("rows", [(CAPTURE_CODES, "capture"), (TCP_CODES, "tcp"), (TLS_CODES, "tls")], ids=["capture", "tcp", "tls"])

@@ -72,6 +72,11 @@ class Conversation:
         self.end(by).end(other)._add(("client", "server").index(by))
         return self
 
+    def half_close(self) -> Conversation:
+        """Close with a FIN from the server, which the client's host only acknowledges."""
+        self.end("server")._add(0)
+        return self
+
     def end(self, by: str = "client") -> Conversation:
         """Send a FIN from one side."""
         side = ("client", "server").index(by)

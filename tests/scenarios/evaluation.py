@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from pulsarscope.capture import BlockReader
 from pulsarscope.engine.local import run, run_blocks
+from pulsarscope.model.findings import SEVERITIES, Code
 from pulsarscope.model.records import FindingRow, FrameRow
 from tests.places import CAPTURES
 from tests.scenarios.capturefile import write_pcap
@@ -80,3 +82,12 @@ def only(rows: list[FindingRow], code: str) -> tuple[str, dict[str, Any]]:
 def problem_codes(rows: list[FindingRow]) -> list[str | None]:
     """Codes of the errors and warnings."""
     return [row.code for row in rows if row.severity != "note"]
+
+
+def assert_well_formed(code: Code) -> None:
+    """Check the name, the severity and the sentences of a finding code."""
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.code)
+    assert code.severity in SEVERITIES
+    for text in (code.meaning, code.hint):
+        assert text[0].isupper()
+        assert text.endswith(".")

@@ -283,13 +283,8 @@ def test_connections_without_data_beyond_a_bound_share_one_finding(monkeypatch: 
     assert {each.connection.name for each in finished if not each.unlisted} >= {"0:1", "0:5", f"0:{tape.number}"}
 
 
-def hole(tape: Tape, *, acknowledged: bool, packets: int, nanoseconds: int) -> list[bytes | int]:
-    """Send "d" after a hole, and `packets` acknowledgments within `nanoseconds`; return the stream before the end of the capture."""
-    tape.open()
-    tape.send(CLIENT, 0, b"abc")
-    tape.send(CLIENT, 6, b"d")
-    for _ in range(packets):
-        tape.send(SERVER, 0, ack=1_000 + (7 if acknowledged else 3), after=nanoseconds // (packets - 1))
+def before_the_end(tape: Tape) -> list[bytes | int]:
+    """Return the client's stream as delivered before the end of the capture."""
     assembler = Assembler()
     outcome = None
     for block in tape.blocks():
@@ -298,6 +293,16 @@ def hole(tape: Tape, *, acknowledged: bool, packets: int, nanoseconds: int) -> l
             outcome.add(events)
     assert outcome is not None
     return outcome.shape(CLIENT)
+
+
+def hole(tape: Tape, *, acknowledged: bool, packets: int, nanoseconds: int) -> list[bytes | int]:
+    """Send "d" after a hole, and `packets` acknowledgments within `nanoseconds`; return the stream before the end of the capture."""
+    tape.open()
+    tape.send(CLIENT, 0, b"abc")
+    tape.send(CLIENT, 6, b"d")
+    for _ in range(packets):
+        tape.send(SERVER, 0, ack=1_000 + (7 if acknowledged else 3), after=nanoseconds // (packets - 1))
+    return before_the_end(tape)
 
 
 def test_a_hole_is_given_up_some_time_after_the_peer_acknowledged_it() -> None:
@@ -318,14 +323,7 @@ def late_hole(late: int, *, packets: int, nanoseconds: int) -> list[bytes | int]
     tape.send(CLIENT, 3, b"d", after=late)
     for _ in range(packets):
         tape.send(SERVER, 0, ack=1_004, after=nanoseconds // (packets - 1))
-    assembler = Assembler()
-    outcome = None
-    for block in tape.blocks():
-        for events in assembler.feed(block):
-            outcome = outcome or Outcome(events.connection)
-            outcome.add(events)
-    assert outcome is not None
-    return outcome.shape(CLIENT)
+    return before_the_end(tape)
 
 
 @pytest.mark.parametrize("late", [1_000_000, 300_000_000, 20 * SECOND])

@@ -40,6 +40,7 @@ from tests.scenarios.commands import created, producer, receipt, send
 from tests.scenarios.connections import connected
 from tests.scenarios.inside import Inside
 from tests.scenarios.options import Options
+from tests.scenarios.processes import is_there
 from tests.scenarios.recapture import packets_of
 from tests.scenarios.rings import folder_of_all, moved, ring
 
@@ -495,11 +496,3 @@ def test_a_script_needs_no_guard_around_its_main_module(everything: str, tmp_pat
     result = subprocess.run([sys.executable, str(script), everything], capture_output=True, text=True, timeout=120, check=False)
     assert (result.returncode, result.stderr) == (0, "")
     assert int(result.stdout) == sum(len(batch.rows) for batch in pipeline.run([everything], Options()))
-
-
-def is_there(number: int) -> bool:
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    return True

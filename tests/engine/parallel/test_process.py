@@ -19,6 +19,7 @@ from pulsarscope.model.errors import InternalError, OutputError
 from tests.places import CAPTURES
 from tests.scenarios.hungry import Hungry
 from tests.scenarios.options import Options
+from tests.scenarios.processes import is_there
 
 QUICKSTART = str(CAPTURES / "quickstart.pcapng")
 DECODE = Decode(expand_inputs([QUICKSTART]), Options(ALL_RECORDS), 0, 1, None)
@@ -33,14 +34,6 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 class Thresholds:
     def __call__(self) -> Iterator[tuple[int, ...]]:
         yield gc.get_threshold()
-
-
-def is_there(number: int) -> bool:
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_one_that_was_left_takes_no_more_tasks() -> None:

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from pulsarscope.model.findings import CAPTURE_CODES, LAYERS, SEVERITIES, TCP_CODES, TLS_CODES, Code, join_codes
+from pulsarscope.model.findings import CAPTURE_CODES, LAYERS, TCP_CODES, TLS_CODES, Code, join_codes
 from pulsarscope.protocols.pulsar.findings import CODES
 from tests.places import PACKAGE
+from tests.scenarios.evaluation import assert_well_formed
 
 SOURCES = "\n".join(
     path.read_text() for path in sorted((PACKAGE / "protocols" / "pulsar").rglob("*.py")) + sorted((PACKAGE / "dissect").rglob("*.py"))
@@ -21,12 +22,8 @@ def test_they_join_with_those_of_the_layers_below() -> None:
 
 @pytest.mark.parametrize("code", CODES.values(), ids=lambda code: code.code)
 def test_each_says_what_it_is_and_what_to_do(code: Code) -> None:
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.code)
-    assert code.severity in SEVERITIES
+    assert_well_formed(code)
     assert code.layer in LAYERS[3:]
-    for text in (code.meaning, code.hint):
-        assert text[0].isupper()
-        assert text.endswith(".")
 
 
 @pytest.mark.parametrize("code", CODES)

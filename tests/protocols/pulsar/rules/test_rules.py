@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsarscope.dissect.contract.rules import ConnectionRule
-from pulsarscope.model.findings import SEVERITIES, Code
+from pulsarscope.model.findings import Code
 from pulsarscope.protocols.pulsar.rules import RULES
 from tests.architecture.modules import name_of
 from tests.places import PACKAGE
 from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import SECOND
-from tests.scenarios.evaluation import findings_of
+from tests.scenarios.evaluation import assert_well_formed, findings_of
 from tests.scenarios.frames import message_metadata, sized
 from tests.scenarios.samples import VARIANTS, fill
 
@@ -82,12 +82,8 @@ def test_all_rules_and_codes_of_the_room_are_listed() -> None:
 
 @pytest.mark.parametrize("code", RULES.codes.values(), ids=lambda code: code.code)
 def test_each_code_says_what_it_is_and_is_given_somewhere(code: Code) -> None:
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.code)
-    assert code.severity in SEVERITIES
+    assert_well_formed(code)
     assert code.layer in ("session", "tuning")
-    for text in (code.meaning, code.hint):
-        assert text[0].isupper()
-        assert text.endswith(".")
     assert len(re.findall(rf'"{code.code}"', SOURCES)) > 1
 
 
