@@ -21,23 +21,16 @@ from __future__ import annotations
 
 from pulsarscope.tcp.assembler import Assembler
 from pulsarscope.tcp.connection import Connection, ConnectionEvents
-from pulsarscope.tcp.pieces import Data, Gap, Item, Piece
 from pulsarscope.tcp.selected_places import PacketPlace, SelectedPlaces
 from pulsarscope.tcp.sequence import sequence_difference
-from pulsarscope.tcp.stream import Stream
 from pulsarscope.tcp.stream_starts import StreamStarts
 
 __all__ = [
     "Assembler",
     "Connection",
     "ConnectionEvents",
-    "Data",
-    "Gap",
-    "Item",
     "PacketPlace",
-    "Piece",
     "SelectedPlaces",
-    "Stream",
     "StreamStarts",
     "sequence_difference",
 ]

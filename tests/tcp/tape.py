@@ -7,7 +7,8 @@ from typing import Any
 
 from pulsarscope.capture import Block, Segment
 from pulsarscope.model.flow import reverse_key
-from pulsarscope.tcp import Assembler, Connection, ConnectionEvents, Data
+from pulsarscope.tcp import Assembler, Connection, ConnectionEvents
+from pulsarscope.tcp.pieces import Data
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 CLIENT, SERVER = 0, 1

@@ -105,16 +105,12 @@ def error_of(field: str = "error", message_field: str = "message") -> Phrase:
     return phrase
 
 
-def segments_of(field: str) -> Phrase:
-    """Build a phrase with the number of segments of a scalable topic, and the number that still accept messages."""
-
-    def phrase(_row: FrameRow, fields: Fields) -> str:
-        segments = dicts_in(fields.get(field))
-        active = sum(segment.get("state") == "ACTIVE" for segment in segments)
-        has_states = any("state" in segment for segment in segments)
-        return plural(len(segments), "segment") + (f", {active:,} active" if has_states else "")
-
-    return phrase
+def segments(_row: FrameRow, fields: Fields) -> str:
+    """Return the number of segments of a scalable topic, and the number that still accept messages."""
+    found = dicts_in(fields.get("segments"))
+    active = sum(segment.get("state") == "ACTIVE" for segment in found)
+    has_states = any("state" in segment for segment in found)
+    return plural(len(found), "segment") + (f", {active:,} active" if has_states else "")
 
 
 def inside(field: str, *phrases: Phrase) -> Phrase:
