@@ -10,9 +10,10 @@ import pytest
 from pulsarscope.protocols.pulsar.rules.consumers.request_periods import period_of
 from tests.places import CAPTURES
 from tests.scenarios import Conversation
-from tests.scenarios.commands import TOPIC, ack, created, delivery, flow, producer, receipt, redeliver, send
+from tests.scenarios.commands import TOPIC, ack, created, delivery, flow, producer, receipt, redeliver, send, subscribe, success
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
+from tests.scenarios.dialogue import RuleDialogue
 from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.redelivery import repeated
@@ -125,6 +126,25 @@ PROCESSED_ONCE = {
 @pytest.mark.parametrize("how", PROCESSED_ONCE)
 def test_messages_that_are_processed_once_are_not(tmp_path: Path, how: str) -> None:
     assert "processed-twice" not in diagnose(tmp_path, PROCESSED_ONCE[how]).codes
+
+
+@pytest.mark.parametrize(("seconds", "reported"), [(3, True), (15, True), (40, False)])
+@pytest.mark.parametrize("twice", [True, False])
+def test_for_how_long_a_client_must_have_requested_messages_again_is_a_threshold(seconds: int, *, twice: bool, reported: bool) -> None:
+    """It does so for 20 s."""
+    talk = (
+        RuleDialogue(thresholds={"most-redelivered-seconds": seconds})
+        .client(subscribe(kind="Shared"))
+        .server(success(2))
+        .client(flow(1000))
+    )
+    for start in range(0, 30, 6):
+        entries = range(start, start + 6)
+        talk.server(*[delivery(entry) for entry in entries]).wait(2 * SECOND).client(redeliver(*entries))
+        talk.server(*[delivery(entry, again=1) for entry in entries]).client(*[ack(entry) for entry in entries if twice])
+        talk.wait(3 * SECOND).client(*[ack(entry) for entry in entries])
+    expected = {"processed-twice" if twice else "most-redelivered"} if reported else set()
+    assert {"processed-twice", "most-redelivered"} & {row.code for row in talk.end()} == expected
 
 
 def test_a_storm_is_not_also_called_most_redelivered(tmp_path: Path) -> None:
