@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pulsarscope
 from pulsarscope.api import capture
 from pulsarscope.cli.arguments.application import app
 from pulsarscope.cli.arguments.command_names import COMMANDS
-from pulsarscope.model.records import ROWS, columns
+from pulsarscope.model.records import ROWS, Column, columns
 
 HERE = Path(__file__).resolve().parent
 
@@ -63,12 +63,19 @@ def commands_page() -> str:
 
 def records_page() -> str:
     """Return the page of the columns."""
-    parts = [RECORDS_HEAD]
+    tables = {kind: columns(kind) for kind in ROWS}
+    shared = [column for column in tables["frame"] if all(column in table for table in tables.values())]
+    parts = [RECORDS_HEAD, _columns("All records", "The first columns of every kind.", shared)]
     for kind, row in ROWS.items():
-        lines = [f"## {kind}\n", f"{inspect.cleandoc(row.__doc__ or '').splitlines()[0]}\n", "| column | type | |", "|---|---|---|"]
-        lines += [f"| `{column.name}` | {column.type} | {_cell(column.text)}{_values(column.values)} |" for column in columns(kind)]
-        parts.append("\n".join([*lines, ""]))
+        own = [column for column in tables[kind] if column not in shared]
+        parts.append(_columns(kind, inspect.cleandoc(row.__doc__ or "").splitlines()[0], own))
     return "\n".join(parts)
+
+
+def _columns(title: str, text: str, table: Iterable[Column]) -> str:
+    lines = [f"## {title}\n", f"{text}\n", "| column | type | |", "|---|---|---|"]
+    lines += [f"| `{column.name}` | {column.type} | {_cell(column.text)}{_values(column.values)} |" for column in table]
+    return "\n".join([*lines, ""])
 
 
 def library_page() -> str:
