@@ -82,11 +82,20 @@ def write_packets(request: ExtractRequest) -> int:
                         _select_fragments(request, whole, selection)
                     copied = some_packets(whole.inputs, whole.starts, selection)
             _copy(request, run, selection, sink, copied, redaction)
-            if not request.quiet and row_filter is not None and (absence := row_filter.absence()) is not None:
-                warn(absence)
+            if not request.quiet:
+                _warn_of_nothing(selection, kinds, row_filter)
         return exit_code(request.fail_on, run)
 
     return run_with_output(run_extraction)
+
+
+def _warn_of_nothing(selection: PacketSelection, kinds: tuple[str, ...], row_filter: Filter | None) -> None:
+    """Say why a copy has no frames, if that is known."""
+    if row_filter is not None:
+        if (absence := row_filter.absence()) is not None:
+            warn(absence)
+    elif not selection.frames and not {ConnectionRow.kind, FrameRow.kind}.isdisjoint(kinds):
+        warn("no frame of a known protocol was found: diagnose says why")
 
 
 def _redaction(key: bytes, first: AnyRun, stack: ExitStack) -> Redaction:

@@ -6,6 +6,7 @@ by their position (a contextual lexer), so that `message.in` and `status == ok` 
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -310,11 +311,11 @@ def parse(text: str) -> SyntaxTree:
     except UnexpectedToken as error:
         end = error.token.type == "$END"
         place = (len(text), len(text)) if end else _place(error.token)
-        raise FilterError(_expected(error.accepts or error.expected, text, place), text, place) from None
+        raise _refusal(error.accepts or error.expected, text, place) from None
     except UnexpectedCharacters as error:
         start: Any = error.pos_in_stream
         place = (start, start + 1)
-        raise FilterError(_expected(error.allowed or set(), text, place), text, place) from None
+        raise _refusal(error.allowed or set(), text, place) from None
     except _TooDeep:
         raise FilterError(f"the filter nests parentheses and negations more than {FILTER_DEPTH_MAX} deep", text, (0, 1)) from None
     return syntax_tree
@@ -362,6 +363,16 @@ _EXPECTED = (
     ("_AND", "and, or, or the end is expected here"),
 )
 """Terminal -> message if it is valid at the place of an error; the first valid one counts."""
+
+
+_ODD_UNIT = re.compile(r"(?<![\w.:/-])-?[0-9]+(?:\.[0-9]+)?[^\W0-9_]\w*(?![\w.:/-])")
+
+
+def _refusal(terminals: set[str], text: str, place: Place) -> FilterError:
+    for number in _ODD_UNIT.finditer(text):
+        if number.start() <= place[0] < number.end():
+            return FilterError(f"{number[0]} is neither a number nor one with a unit, as in 50ms or 4KiB", text, number.span())
+    return FilterError(_expected(terminals, text, place), text, place)
 
 
 def _expected(terminals: set[str], text: str, place: Place) -> str:

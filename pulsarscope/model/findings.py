@@ -187,7 +187,7 @@ CAPTURE_CODES = table(
     CAPTURE.error(
         "interface-gone", "The interface of a live capture went down.", "What came before was decoded and kept; start again when it is up."
     ),
-    CAPTURE.note("packet-duplicate", "The same packets were captured twice.", "Capture on one interface only."),
+    CAPTURE.note("packet-duplicate", "The same packets were captured twice.", "Capture on one interface only, and name each capture once."),
     CAPTURE.note(
         COPIED,
         "The same packets were captured at two points, or in two captures.",

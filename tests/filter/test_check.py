@@ -92,6 +92,8 @@ ERRORS = [
     ("== 5", "the name of a field is expected here", "=="),
     ("size 5", "an operator is expected here", "5"),
     ("size == 5 6", "and, or, or the end is expected here", "6"),
+    ("latency > 5mss", "5mss is neither a number nor one with a unit, as in 50ms or 4KiB", "5mss"),
+    ("size in {4KiB, 5XB}", "5XB is neither a number", "5XB"),
     ("latency > 5 ms", "the unit ms stands right behind its number, without a space", "ms"),
     ("payload_size > 2  MiB and topic", "the unit MiB stands right behind its number, without a space", "MiB"),
     ("size == 5 command", "and, or, or the end is expected here", "command"),

@@ -159,7 +159,8 @@ def _total(report: TextReport, records: list[ReportRecord]) -> None:
         )
         if total[name]
     ]
-    report.paragraph(f"TCP: {dot.join(tcp) or 'nothing retransmitted, out of order or missing'}", 2)
+    if total["connections"]:
+        report.paragraph(f"TCP: {dot.join(tcp) or 'nothing retransmitted, out of order or missing'}", 2)
 
 
 def _commands(report: TextReport, records: list[ReportRecord]) -> None:

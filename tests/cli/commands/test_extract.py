@@ -510,6 +510,15 @@ def test_the_summary_says_how_much_was_written(tmp_path: Path, capsys: pytest.Ca
     ]
 
 
+@pytest.mark.parametrize(("kinds", "said"), [(None, True), ("frame", True), ("finding", False)])
+def test_a_copy_without_frames_says_who_knows_why(
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kinds: str | None, *, said: bool
+) -> None:
+    request = ExtractRequest(files=[str(captures / "go-tls13.pcap")], kinds=kinds, out=str(tmp_path / "out.pcapng"))
+    assert write_packets(request) == 0
+    assert ("no frame of a known protocol was found: diagnose says why" in capsys.readouterr().err) is said
+
+
 def test_the_command_line_takes_it_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_pcap(tmp_path / "in.pcap", Conversation(server=("10.0.0.2", 9999)).handshake().client(PING).packets)
     out = tmp_path / "out.pcapng"

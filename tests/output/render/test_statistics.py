@@ -41,6 +41,7 @@ def test_without_a_known_protocol_it_says_who_knows_more() -> None:
     lines = shown([rows.connection(dissector=None)], "total", "topics").splitlines()
     assert lines[0].startswith("0 connections · 1 of no known protocol (see diagnose)")
     assert lines[-1] == "Topics  none"
+    assert not any("TCP" in line for line in lines)  # nothing was judged
 
 
 def test_refusals_stand_out_in_colour() -> None:
