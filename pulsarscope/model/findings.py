@@ -118,6 +118,9 @@ ONE_SIDED = "one-sided-capture"
 COPIED = "captured-twice"
 """Code of the finding that the packets of a connection were captured at two points."""
 
+RESET_BETWEEN = "reset-between"
+"""Code of the finding that neither end of a connection reset it."""
+
 BY_CAPTURING = "whoever captures"
 """Who must act when nothing but the capture is at fault."""
 
@@ -245,6 +248,25 @@ TCP_CODES = table(
         "A retransmission differs from the first transmission.",
         "The first bytes are kept; look for a middlebox or an attack.",
     ),
+    TCP.warning(
+        RESET_BETWEEN,
+        "A RST ended a connection, and the host in whose name it came did not send it.",
+        "A device between the two ends did: a firewall, NAT or load balancer that has forgotten the connection or forbids it. Or that host "
+        "restarted, and does not know the connection any more. A capture at the other end shows which: there, that host sends the RST, or "
+        "does not.",
+        (
+            "connection-reset",
+            "connection-closed-by-broker",
+            "connection-closed-by-client",
+            "broker-down",
+            "data-after-close",
+            "message-stored-twice",
+            "reconnect-loop",
+            "request-unanswered",
+            "send-unanswered",
+        ),
+        to_act="the network's operators",
+    ),
     TCP.note("connection-reset", "The connection was reset.", "See who sent the RST and what came before it."),
     TCP.warning(
         "data-after-close",
@@ -266,6 +288,7 @@ TCP_CODES = table(
             "broker-silent",
             "bytes-awaited",
             "delivery-behind",
+            "keepalive-late",
             "keepalive-lost",
             "producer-behind",
             "request-unanswered",
@@ -278,7 +301,7 @@ TCP_CODES = table(
     ),
     TCP.warning(
         "network-loss",
-        "The network loses so many segments that a stream stands still again and again.",
+        "The network loses so many segments that a stream slows down, or stands still again and again.",
         "Look at errors and drops of the interfaces, switches and links between the two hosts, at full queues and at duplex or cable "
         "faults: ip -s link, ethtool -S, and a capture at the other end, which lacks what got lost.",
         (
@@ -288,6 +311,7 @@ TCP_CODES = table(
             "data-after-close",
             "delivery-behind",
             "dispatch-limited",
+            "keepalive-late",
             "producer-behind",
             "request-unanswered",
             "send-unanswered",

@@ -28,6 +28,7 @@ from pulsarscope.tcp.connection_table import ConnectionTable
 from pulsarscope.tcp.copies import Identity, identity
 from pulsarscope.tcp.first_close import note_end
 from pulsarscope.tcp.pieces import Data, Item, Piece, at_moment
+from pulsarscope.tcp.resets import begun_after, foreign_reset
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.strays import Strays
 from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, RST, SYN, UNKNOWN, Stream
@@ -363,9 +364,7 @@ class Assembler(ConnectionTable):
         assert isinstance(another, Connection)  # noqa: S101 - it has just received a packet
         for items in (another.events or self._touch(another)).items:
             items[:] = [at_moment(item, segment[0]) for item in items]
-        how = {"open": "did not end in the capture", "fin": "ended with FINs", "rst": "ended with a RST"}[connection.closed]
-        text = f"Connection {connection.name} {how}, and packets of another, without its handshake, follow on the same ports."
-        self._note(another, "data-after-close", text, {"connection": connection.name, "closed": connection.closed})
+        self._note(another, *begun_after(connection, [*((stray_key, stray) for stray_key, stray, _ in held), (key, segment)]))
         return True
 
     def _take_complete(self, complete: CompleteConnection, file: int) -> None:
@@ -397,6 +396,8 @@ class Assembler(ConnectionTable):
         if payload or cut:
             # A RST may carry its reason as data (RFC 9293 section 3.5.3).
             stream.receive((packet, time, seq, ack, flags & ACK, window or 1, payload, cut, identification, options), file)
+        if (foreign := foreign_reset(connection, index, segment)) is not None:
+            self._note(connection, *foreign)
         self._note_reset(connection, index, connection.last)
         self._close(connection, "rst", file, packet)
 

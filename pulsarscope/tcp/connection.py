@@ -89,6 +89,8 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     """Whether a FIN or a RST came first."""
     closing_time: int = 0
     """Time of that packet, ns."""
+    foreign: bool = False
+    """True when a device between the two ends reset it."""
     closing_acknowledges: int = UNKNOWN
     """Offset up to which that FIN acknowledges the other stream; after the other side's FIN if that was sent first."""
     client: int | None = None
@@ -122,8 +124,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     @property
     def keys(self) -> tuple[bytes, bytes]:
         """Return the flow keys of both directions."""
-        first, second = self.streams
-        return first.key, second.key
+        return self.streams[0].key, self.streams[1].key
 
     @property
     def closed_at(self) -> int:
@@ -206,8 +207,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
 
     def is_overdue(self, time: int) -> bool:
         """Return True when a stream has a hole that will no longer be filled."""
-        waiting = (stream.buffer for stream in self.streams if stream.buffer is not None)
-        return any(buffer.is_overdue(self.packets, time, self.late) for buffer in waiting)
+        return any(stream.buffer is not None and stream.buffer.is_overdue(self.packets, time, self.late) for stream in self.streams)
 
     def accepts_reset(self, index: int, segment: Segment) -> bool:
         """Return True for a RST with the next sequence number (RFC 5961), or one that answers the peer's SYN (RFC 9293 section 3.5.3)."""

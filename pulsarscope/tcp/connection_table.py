@@ -24,6 +24,7 @@ from pulsarscope.tcp.captured_twice import are_many, count_duplicates, typical_t
 from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, EventList, acknowledged_offset, pack
 from pulsarscope.tcp.copies import are_apart
 from pulsarscope.tcp.delivered import let_block_go
+from pulsarscope.tcp.resets import was_in_flight
 from pulsarscope.tcp.stalls import report_stalls
 from pulsarscope.tcp.stream import UNKNOWN, Stream
 from pulsarscope.tcp.stream_findings import Where, finding
@@ -261,7 +262,7 @@ class ConnectionTable:
         connection.finished = True
         self._silent.pop(connection, None)
         for stream in connection.streams:
-            if stream.late:
+            if stream.late and not was_in_flight(connection, stream):
                 text = f"{plural(stream.late, 'byte')} from {stream.source} came after the end of its stream: not decoded."
                 self._note(connection, "data-after-close", text, {"direction": stream.index, "bytes": stream.late})
             if stream.early:

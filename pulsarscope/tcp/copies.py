@@ -55,6 +55,13 @@ def is_copy(segment: Segment, newest: Identity) -> bool | None:
     return None if before is None or now is None else True
 
 
+def is_foreign(segment: Segment, newest: Identity) -> bool:
+    """Return True when a segment lacks the timestamps of its stream's newest data, and its identification does not continue theirs."""
+    identification: int = _head.unpack_from(newest)[0]
+    lacks_timestamp = _timestamp(newest[_head.size :]) is not None and _timestamp(segment[9]) is None
+    return lacks_timestamp and identification > 0 and not 0 < (segment[8] - identification & 0xFFFF) < _NEAR
+
+
 class Copies(msgspec.Struct, gc=False):
     """Copies among the segments of a stream, captured again in another file or at another point."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 import msgspec
 
 LOSS_NANOSECONDS_MIN = 150_000_000
@@ -17,12 +19,12 @@ LOSS_WAITED_SHARE_MIN = 0.1
 LOSS_SHARE_MIN = 0.03
 """Minimum share of lost segments: Pulsar works well over networks with less."""
 
-LOSS_RESENT_MIN = 50
-LOSS_RESENT_SHARE_MIN = 0.08
+LOSS_RESENT_SHARE_MIN = 0.02
 LOSS_SPAN_NANOSECONDS_MIN = 5_000_000_000
 LOSS_EPISODES_MIN = 10
-"""Resent segments, their share, the time from the first to the last, and the number of runs that suffice without any wait: a sound network
-loses a tenth of that, and a sender that starts over after one outage resends its whole window at once."""
+"""Share of resent segments, even if as many came by chance as twice the standard deviation, the time from the first to the last, and the
+number of runs that suffice without any wait: a sound network loses a tenth of that, and a sender that starts over after one outage resends
+its whole window at once."""
 
 
 class Losses(msgspec.Struct, gc=False):
@@ -36,7 +38,7 @@ class Losses(msgspec.Struct, gc=False):
     """Time of the latest one."""
     count: int = 0
     resent: int = 0
-    """Number of those whose first transmission was captured: the others may only have been overtaken."""
+    """Number of those that were sent after later ones, or again: the others may only have been overtaken."""
     episodes: int = 0
     """Runs of such segments, separated by other segments."""
     before: int = 0
@@ -75,7 +77,7 @@ class Losses(msgspec.Struct, gc=False):
         """Return True when the stream lost much, repeatedly, and was held up for long, or lost very much."""
         span, segments = self.latest - self.began, self.segments - self.before
         often = self.episodes >= LOSS_EPISODES_MIN and span >= LOSS_SPAN_NANOSECONDS_MIN
-        if often and self.resent >= max(LOSS_RESENT_MIN, LOSS_RESENT_SHARE_MIN * segments):
+        if often and self.resent - 2 * sqrt(self.resent) >= LOSS_RESENT_SHARE_MIN * segments:
             return True
         waited = self.waited >= max(LOSS_WAITED_NANOSECONDS_MIN, LOSS_WAITED_SHARE_MIN * span)
         return waited and self.waits >= LOSS_WAITS_MIN and self.count >= LOSS_SHARE_MIN * segments

@@ -76,7 +76,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """Retransmitted segments that followed so soon that they may have been captured twice."""
     copies: Copies | None = None
     newest: Identity = UNKNOWN_IDENTITY
-    """Identity of the segment, or retransmission, that brought the newest bytes."""
+    """Identity of the segment, or retransmission, that brought new bytes and was sent last."""
     snaplen_gaps: tuple[int, int] = (0, 0)
     """Number and bytes of the gaps caused by the snap length."""
     gaps: Intervals | None = None
@@ -126,8 +126,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
 
     def end_block(self, generation: int, file: int, packet: int, *, keep: bool) -> int:
         """End the block `generation` at a packet. With `keep`, keep recent data for comparison; return the growth in bytes."""
-        items = self.items
-        self.comparison = None
+        items, self.comparison = self.items, None
         self.items = _NO_ITEMS
         self.log = _NO_LOG
         if not items or not keep:
@@ -192,9 +191,10 @@ class Stream(msgspec.Struct, gc=False, eq=False):
                 return
             payload = payload[: self.fin - start]
             cut = max(0, self.fin - start - size)
-        fresh, copy_of = self._insert(start, payload, cut, (file, packet, time))
+        overtaken = None if self.buffer is None else is_copy(segment, self.newest)
+        fresh, copy_of = self._insert(start, payload, cut, (file, packet, time), overtaken=overtaken)
         if fresh:
-            self.newest = identity(identification, options, size)
+            self.newest = self.newest if overtaken else identity(identification, options, size)
         elif self._count_again(segment, copy_of):
             self.resending = self.resending or Resending()
             self.resending.add(start, size + cut, (file, packet, time))
@@ -232,8 +232,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         """Return the offset of the last byte seen, where a keep-alive may carry a garbage byte (RFC 9293 section 3.8.4)."""
         return max(self.length, self.buffer.end if self.buffer is not None else 0) - 1
 
-    def _insert(self, start: int, payload: bytes, cut: int, where: Where) -> tuple[bool, int | None]:
-        """Insert a payload at offset `start`, followed by `cut` bytes that the snap length cut off.
+    def _insert(self, start: int, payload: bytes, cut: int, where: Where, *, overtaken: bool | None) -> tuple[bool, int | None]:
+        """Insert a payload at offset `start`, followed by `cut` bytes that the snap length cut off; `overtaken`: sent before newer data.
 
         Return whether it has new bytes, and the time of its original if it is a copy, None if unknown.
         """
@@ -259,9 +259,9 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if self.buffer is None:
             self.buffer = ReorderBuffer()
         buffer = self.buffer
-        if start == length and payload and (behind := buffer.first) is not None:
+        if start == length and payload and not overtaken and (behind := buffer.first) is not None:
             self.resending = self.resending or Resending()
-            self.resending.losses.add(behind.time, where, self.segments, resent=False)
+            self.resending.losses.add(behind.time, where, self.segments, resent=overtaken is False)
         fresh, copy_of = 0, None
         if payload:
             fresh, conflicts, copy_of = buffer.add(BufferedPiece(start, payload, file, packet, time))

@@ -28,6 +28,10 @@ STALL_RETRANSMISSIONS_MIN = 3
 STALL_NANOSECONDS_MIN = 2_000_000_000
 """Time between the first and the last of them: the timer doubles from at least 200 ms, and a failover of a hop takes a second."""
 
+STALL_LATER_RETRANSMISSIONS_MIN = 2
+STALL_LATER_NANOSECONDS_MIN = 5_000_000_000
+"""The same for a capture that begins in the meantime: a timer that runs for this long has doubled before."""
+
 
 def finding(code: str, text: str, evidence: dict[str, Any], where: Where, sender: str | None = None) -> Finding:
     """Return a finding of this code, on the stream of a sender; the assembler sets its connection at the end of the block."""
@@ -93,7 +97,9 @@ class Retransmissions(msgspec.Struct, gc=False):
     @property
     def is_stall(self) -> bool:
         """Return True when the bytes did not get through for a long time."""
-        return self.count >= STALL_RETRANSMISSIONS_MIN and self.took >= STALL_NANOSECONDS_MIN
+        if self.count >= STALL_RETRANSMISSIONS_MIN:
+            return self.took >= STALL_NANOSECONDS_MIN
+        return self.count >= STALL_LATER_RETRANSMISSIONS_MIN and self.took >= STALL_LATER_NANOSECONDS_MIN
 
 
 class Resending(msgspec.Struct, gc=False):

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import BY_BROKER, PING, PONG, close_consumer, delivery, flow, success
+from tests.scenarios.commands import BY_BROKER, PING, PONG, close_consumer, delivery, flow, message, send, success
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, problem_codes, with_code
 
-LOST, CLOSED = "keepalive-lost", "connection-closed-by-broker"
+LOST, LATE, CLOSED = "keepalive-lost", "keepalive-late", "connection-closed-by-broker"
 
 
 def consuming() -> Conversation:
@@ -125,3 +125,38 @@ def test_a_broker_that_wakes_up_when_the_client_has_given_up_had_lost_it(tmp_pat
 def test_one_that_answers_behind_a_close_at_once_had_not(tmp_path: Path, wait: int) -> None:
     talk = close_half(consuming().client(PING).wait(wait * MILLISECOND), "client").wait(100 * MILLISECOND).server(PONG)
     assert with_code(findings_of(tmp_path, talk.close("server")), LOST) == []
+
+
+@pytest.mark.parametrize(("wait", "side", "answer"), [*product((11, 20, 45), ("client", "server"), ("pong", "other"))])
+def test_a_side_that_stood_still_after_a_ping_and_went_on_is_reported(tmp_path: Path, wait: int, side: str, answer: str) -> None:
+    other = "client" if side == "server" else "server"
+    talk = consuming()
+    getattr(talk, other)(PING).wait(wait * SECOND)
+    getattr(talk, side)(PONG if answer == "pong" else flow(10) if side == "client" else delivery(0))
+    rows = findings_of(tmp_path, talk.wait(SECOND))
+    (row,) = with_code(rows, LATE)
+    evidence = row.evidence or {}
+    assert evidence["silent"] == side
+    assert wait * SECOND <= evidence["silent_ns"] < (wait + 1) * SECOND
+    assert (row.text or "").startswith("The client 10." if side == "client" else "The broker 10.")
+    assert with_code(rows, LOST) == []
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+@pytest.mark.parametrize("story", ["soon", "busy", "large", "lost"])
+def test_a_side_that_sends_meanwhile_or_soon_or_something_large_did_not_stand_still(tmp_path: Path, side: str, story: str) -> None:
+    other = "client" if side == "server" else "server"
+    talk = consuming()
+    getattr(talk, other)(PING)
+    if story == "busy":
+        for _ in range(5):
+            getattr(talk.wait(4 * SECOND), side)(flow(1) if side == "client" else delivery(0))
+    elif story == "large":
+        talk.wait(20 * SECOND)
+        talk.client(send(1, 0, bytes(300_000))) if side == "client" else talk.server(message(1, 0, payload=bytes(300_000)))
+    elif story == "lost":
+        talk.wait(4 * SECOND).lose(side, 40).wait(14 * SECOND)
+    else:
+        talk.wait(9 * SECOND)
+    getattr(talk, side)(PONG)
+    assert with_code(findings_of(tmp_path, talk.wait(SECOND)), LATE) == []

@@ -84,9 +84,9 @@ class Conversation:
         self._next[side] += 1
         return self
 
-    def reset(self, by: str = "server") -> Conversation:
-        """Send a RST from one side."""
-        self._add(("client", "server").index(by), flags=RST | ACK)
+    def reset(self, by: str = "server", *, foreign: bool = False) -> Conversation:
+        """Send a RST from one side, or, like a device that does not know the connection, in its name."""
+        self._add(("client", "server").index(by), flags=RST if foreign else RST | ACK)
         return self
 
     def _send(self, side: int, data: bytes, mss: int | None) -> Conversation:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from pulsarscope.model.limits import IDLE_CONNECTION_NANOSECONDS, RESET_WINDOW_BYTES
-from tests.tcp.tape import ACK, CLIENT, FIN, RST, SERVER, SYN, Tape
+from tests.tcp.tape import ACK, CLIENT, FIN, RST, SECOND, SERVER, SYN, Tape
 
 
 class Case(NamedTuple):
@@ -432,11 +432,14 @@ def test_late_data_is_counted() -> None:
     assert (first.retransmitted, first.late, second.retransmitted, second.late) == (0, len("too late"), 1, 0)
 
 
-def test_bytes_after_a_reset_are_said() -> None:
+@pytest.mark.parametrize(("after", "late"), [(10_000_000, False), (SECOND, False), (3 * SECOND, True)])
+def test_bytes_after_a_reset_are_said_if_they_were_not_on_their_way(after: int, late: bool) -> None:
     tape = Tape()
-    reset_by_server(tape)
+    tape.open()
+    tape.send(SERVER, 0, flags=RST | ACK, ack=1_000)
+    tape.send(CLIENT, 0, b"late", ack=5_000, after=after)
     said = [finding.evidence for finding in tape.only().findings]
-    assert said == [{"direction": 1, "waiting": 0}, {"direction": 0, "bytes": 4}]
+    assert said == [{"direction": 1, "waiting": 0}, *([{"direction": 0, "bytes": 4}] if late else [])]
 
 
 def test_unbelieved_resets_are_no_finding() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import pack
 from typing import NamedTuple
 
 import pytest
@@ -30,8 +31,8 @@ CASES = [
     Lossy("each 30th for a second", 30, 1_000, heavy=True, segments=400),
     Lossy("four times", 20, 1_000, heavy=False),
     Lossy("each 50th", 50, 1_000, heavy=False, segments=400),
-    Lossy("soon repaired", 5, 20, heavy=False),
-    Lossy("for a small part of the time", 25, 180, heavy=False, segments=400, pace=200),
+    Lossy("soon repaired", 5, 20, heavy=False, segments=40),
+    Lossy("for a small part of the time", 40, 180, heavy=False, segments=560, pace=200),
 ]
 
 
@@ -77,7 +78,19 @@ def test_its_text_gives_share_and_time() -> None:
     )
 
 
-@pytest.mark.parametrize(("nth", "segments", "pace", "heavy"), [(8, 600, 20, True), (20, 1_500, 20, False), (8, 150, 5, False)])
+@pytest.mark.parametrize(
+    ("nth", "segments", "pace", "heavy"),
+    [
+        (8, 600, 20, True),
+        (12, 600, 20, True),
+        (20, 1_500, 20, True),
+        (33, 2_000, 20, True),
+        (60, 2_000, 20, False),
+        (100, 3_000, 20, False),
+        (40, 500, 20, False),
+        (8, 150, 5, False),
+    ],
+)
 def test_very_much_needs_no_wait(nth: int, segments: int, pace: int, heavy: bool) -> None:
     """If data continue, a sender soon knows what was lost."""
     case = Lossy("", nth, 20, heavy, segments, pace)
@@ -86,6 +99,54 @@ def test_very_much_needs_no_wait(nth: int, segments: int, pace: int, heavy: bool
     assert LOSS not in codes(lost(case, "receiver").only())  # it may have been overtaken
     if heavy:
         assert outcome.evidence(LOSS)["waits"] == 0
+
+
+def numbered(nth: int, segments: int, *, resent: bool, stamps: bool, behind: int = 3) -> Tape:
+    """Return the receiver's capture of a stream of which each `nth` segment comes `behind` others, because it was resent, or overtaken."""
+    tape = Tape()
+    tape.open()
+    number = 100
+    waiting: dict[int, tuple[int, int]] = {}
+
+    def send(which: int, numbers: int) -> None:
+        options = bytes(4) + b"\1\1\x08\x0a" + pack(">II", numbers, 1) if stamps else b""
+        tape.send(CLIENT, 3 * which, b"abc", after=10 * MILLISECOND, identification=numbers & 0xFFFF, options=options)
+
+    for which in range(segments):
+        number += 1
+        if which % nth == 1:
+            waiting[which + behind] = which, number
+        else:
+            send(which, number)
+        if which in waiting:
+            late, sent = waiting.pop(which)
+            number += resent
+            send(late, number if resent else sent)
+    return tape
+
+
+@pytest.mark.parametrize("stamps", [True, False])
+@pytest.mark.parametrize(("nth", "segments"), [(10, 800), (20, 1_500), (33, 2_500)])
+def test_a_receiver_tells_by_their_numbers_what_was_lost(nth: int, segments: int, stamps: bool) -> None:
+    outcome = numbered(nth, segments, resent=True, stamps=stamps).only()
+    evidence = outcome.evidence(LOSS)
+    assert evidence["resent"] == evidence["count"] == len(range(1, segments - 3, nth))
+
+
+@pytest.mark.parametrize("stamps", [True, False])
+@pytest.mark.parametrize("behind", [1, 3, 7])
+@pytest.mark.parametrize("nth", [10, 20])
+def test_what_was_only_overtaken_is_not_lost(nth: int, behind: int, stamps: bool) -> None:
+    assert LOSS not in codes(numbered(nth, 1_500, resent=False, stamps=stamps, behind=behind).only())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_segments_shuffled_by_the_capture_are_not_lost(seed: int) -> None:
+    tape = Tape()
+    tape.open()
+    for which in sorted(range(1_500), key=lambda which: which + (which * 7_919 * (seed + 1) % 97) / 24):
+        tape.send(CLIENT, 3 * which, b"abc", identification=100 + which)
+    assert LOSS not in codes(tape.only())
 
 
 def test_a_single_outage_loses_many_at_once() -> None:

@@ -299,8 +299,9 @@ def test_a_connection_behind_another_is_named_by_its_first_packet_and_said() -> 
     talk(tape, 3, 6)
     old, new = tape.run()
     assert new.connection.name == f"0:{first}"
-    assert new.evidence("data-after-close") == {"connection": old.connection.name, "closed": "rst"}
-    assert new.codes() == ["midstream-start", "data-after-close"]
+    evidence = {"connection": old.connection.name, "closed": "rst", "connections": [old.connection.name], "host": "10.0.0.2:6650"}
+    assert new.evidence("reset-between") == {**evidence, "proof": "continued"}
+    assert new.codes() == ["midstream-start", "reset-between"]
     assert [packet for _, packet in new.pieces(CLIENT)] == [first, first + 1]
     assert {item[6][1] for item in new.items[CLIENT]} == {first + 2}, "available when the peer acknowledged them"
 

@@ -48,7 +48,7 @@ CODES = table(
         "idle-cut",
         "Connections die after the same time without traffic, again and again.",
         "A firewall, NAT or load balancer forgets idle connections: raise its timeout, or let clients send keep-alives more often.",
-        ("reconnect-loop", "connection-closed-by-broker", "connection-closed-by-client", "connection-reset"),
+        ("reconnect-loop", "connection-closed-by-broker", "connection-closed-by-client", "connection-reset", "reset-between"),
         to_act="the network's operators",
     ),
 )

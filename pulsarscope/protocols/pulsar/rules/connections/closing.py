@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING
-from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.findings import RESET_BETWEEN, SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
@@ -18,7 +18,7 @@ from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCom
 from pulsarscope.protocols.pulsar.rules.connections.not_reading import report_not_reading
 from pulsarscope.protocols.pulsar.rules.connections.outages import CLOSED
 from pulsarscope.protocols.pulsar.rules.connections.reconnects import RECONNECTS
-from pulsarscope.protocols.pulsar.rules.connections.silence import Pings, report_silent
+from pulsarscope.protocols.pulsar.rules.connections.silence import Pings, report_resumed, report_silent
 from pulsarscope.protocols.pulsar.rules.connections.unknown import report_unknown
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH
@@ -54,7 +54,7 @@ THRESHOLDS = (
         10,
         SECONDS,
         "Time without a PONG; garbage collection pauses are shorter, the keep-alive interval (30 s) is longer.",
-        ("keepalive-lost",),
+        ("keepalive-lost", "keepalive-late"),
     ),
     Threshold(
         "keepalive-lost-closed-seconds",
@@ -156,6 +156,7 @@ class ClosingRule(ConnectionRule):
         if pings := self._pinged.get(_OTHER[direction]):
             self._overdue = self._overdue or {}
             self._overdue[_OTHER[direction]] = [*pings], row.time
+            report_resumed(self._context, pings[0], row)
             pings.clear()
 
     def _ping(self, row: FrameRow) -> None:
@@ -319,8 +320,10 @@ class ClosingRule(ConnectionRule):
             last = max(before, key=lambda place: place.time)
         idle = max(closed - last.time, 0)
         after = f"{duration(idle)} after" if idle else "right after"
+        who, foreign = "broker" if by_broker else "client", bool(self._context.reported(RESET_BETWEEN))
+        ended = f"A RST in the name of the {who} ended" if foreign else f"The {who} closed"
         text = (
-            f"The {'broker' if by_broker else 'client'} closed the connection with a {how.upper()} "
+            f"{ended} the connection{'' if foreign else f' with a {how.upper()}'} "
             f"{after} the last frame, {', '.join(details)}; the client's last command was {latest[CLIENT]}, "
             f"the broker's {latest[SERVER]}{gap_note(lost=self._context.lost)}."
         )
@@ -339,7 +342,7 @@ class ClosingRule(ConnectionRule):
         }
         self._context.report(CLOSED if by_broker else "connection-closed-by-client", last, text, evidence)
         if by_broker and self._command_of_server is not None:
-            self._context.emit_fact(REACH, host(self._context.client), last, CUT, {"code": CLOSED})
+            self._context.emit_fact(REACH, host(self._context.client), last, CUT, {"code": RESET_BETWEEN if foreign else CLOSED})
 
     def _emit_attempt(self, row: ConnectionRow, last: Where) -> None:
         # A client whose requests were all answered, and that has nothing open, may simply close with a RST.
@@ -350,6 +353,7 @@ class ClosingRule(ConnectionRule):
             elif row.closed_by == SERVER or (row.closed == "rst" and (self._unanswered or self._open or self._last_of_server is None)):
                 how = (self._context.closing or (row.closed, 0))[0]
                 reason = f"{'reset' if how == 'rst' else 'closed'} by the {'broker' if row.closed_by == SERVER else 'client'}"
+                reason = "reset by a device between" if self._context.reported(RESET_BETWEEN) else reason
         reset_at_ping = row.closed == "rst" and bool(self._pinged.get(SERVER))
         attempt: dict[str, Any] = {
             "start": start,

@@ -1,18 +1,58 @@
-"""The text about a side that does not answer the other's PING."""
+"""Sides that do not answer the other's PING, or only late."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from pulsarscope.dissect.contract.rules import RuleContext, Where
+from pulsarscope.dissect.contract.rules import RuleContext, Where, where_of
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
-from pulsarscope.model.records import ConnectionRow
+from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand
 from pulsarscope.protocols.pulsar.rules.connections.outages import SILENT
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, may_lack
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH
 from pulsarscope.protocols.pulsar.text.formatting import host
+
+CODES = table(
+    SESSION.warning(
+        "keepalive-late",
+        "One side sent nothing for many seconds, not even the answer to the other's PING, and then went on.",
+        "Without a network-stall on the connection, its host acknowledged all the time: its process stood still, in garbage collection, "
+        "stopped, suspended with its machine or out of CPU. See its garbage collection log and the throttling of its container.",
+        (
+            "broker-outage",
+            "broker-silent",
+            "client-not-reading",
+            "consumer-behind",
+            "delivery-behind",
+            "producer-behind",
+            "send-unanswered",
+            "request-unanswered",
+            "slow-exchange",
+            "slow-publish",
+            "zero-window",
+        ),
+        to_act="whoever runs the silent side",
+    ),
+)
+
+_LARGE_BYTES = 65_536
+"""Size of a frame from which its transmission may take long, in which its sender cannot send a PONG."""
+
+
+def report_resumed(context: RuleContext, ping: Where, row: FrameRow) -> None:
+    """Report a side that sends a frame long after the other one's first PING, and nothing in between."""
+    waited = row.time - ping.time
+    if waited < context.thresholds.ns("keepalive-lost-seconds") or row.size >= _LARGE_BYTES:
+        return
+    if may_lack(context, ping.time, row.time, row.direction):
+        return
+    side = f"client {context.client}" if row.direction == CLIENT else f"broker {context.server}"
+    text = f"The {side} sent nothing for {duration(waited)} after a PING, and then {row.command or 'a frame'} ({where_of(row).name})."
+    evidence = {"frames": [ping.name, where_of(row).name], "silent": row.direction, "silent_ns": waited}
+    context.report("keepalive-late", ping, text, evidence | context.thresholds.evidence("keepalive-lost-seconds"))
 
 
 class Pings(NamedTuple):

@@ -1,0 +1,115 @@
+"""Resets by a device between the two ends, and those of the ends themselves."""
+
+from __future__ import annotations
+
+from struct import pack
+
+import pytest
+
+from tests.tcp.tape import ACK, BASES, CLIENT, FIN, RST, SECOND, SERVER, Tape
+
+BETWEEN = "reset-between"
+MILLISECOND = 1_000_000
+
+
+def stamped(time: int) -> bytes:
+    """Return checksum, urgent pointer and options of a packet with a timestamp."""
+    return bytes(4) + b"\1\1\x08\x0a" + pack(">II", time, 1)
+
+
+def talk(tape: Tape, number: int = 1_000, *, stamps: bool = True) -> None:
+    """Send a question and an answer; `number` is the identification of the answer."""
+    tape.open()
+    tape.send(CLIENT, 0, b"ask", ack=BASES[SERVER], identification=number, options=stamped(7) if stamps else b"")
+    tape.send(SERVER, 0, b"answer", ack=BASES[CLIENT] + 3, identification=number, options=stamped(9) if stamps else b"")
+
+
+@pytest.mark.parametrize("side", [CLIENT, SERVER])
+@pytest.mark.parametrize("stamps", [True, False])
+@pytest.mark.parametrize("after", [MILLISECOND, SECOND, 30 * SECOND])
+def test_a_reset_without_an_ack_is_of_no_end(side: int, stamps: bool, after: int) -> None:
+    tape = Tape()
+    talk(tape, stamps=stamps)
+    tape.send(side, (3, 6)[side], flags=RST, after=after)
+    outcome = tape.only()
+    host = ("10.0.0.1:40000", "10.0.0.2:6650")[side]
+    assert outcome.evidence(BETWEEN) == {"direction": side, "host": host, "proof": "no ACK"}
+    assert (outcome.connection.closed, outcome.connection.closed_by) == ("rst", side)
+
+
+@pytest.mark.parametrize(
+    ("number", "identification", "options", "foreign"),
+    [
+        (1_000, 1_001, stamped(12), False),
+        (1_000, 40_000, stamped(12), False),
+        (1_000, 1_001, b"", False),
+        (1_000, 1_900, b"", False),
+        (65_535, 3, b"", False),
+        (1_000, 0, b"", True),
+        (1_000, 9_000, b"", True),
+        (1_000, 990, b"", True),
+        (0, 0, b"", False),
+        (0, 4_711, b"", False),
+    ],
+)
+def test_a_reset_with_an_ack_is_foreign_if_neither_number_continues(
+    number: int, identification: int, options: bytes, foreign: bool
+) -> None:
+    tape = Tape()
+    talk(tape, number)
+    tape.send(SERVER, 6, flags=RST | ACK, ack=BASES[CLIENT] + 3, identification=identification, options=options)
+    assert (BETWEEN in tape.only().codes()) == foreign
+
+
+def test_hosts_without_timestamps_may_number_as_they_like() -> None:
+    tape = Tape()
+    talk(tape, stamps=False)
+    tape.send(SERVER, 6, flags=RST | ACK, ack=BASES[CLIENT] + 3, identification=9_000)
+    assert BETWEEN not in tape.only().codes()
+
+
+@pytest.mark.parametrize("first", [CLIENT, SERVER])
+def test_what_comes_after_a_close_is_answered_with_a_reset(first: int) -> None:
+    tape = Tape()
+    talk(tape)
+    tape.send(first, (3, 6)[first], flags=FIN | ACK, ack=BASES[1 - first] + (6, 3)[first])
+    tape.send(1 - first, (6, 3)[first], b"more", ack=BASES[first] + (3, 6)[first])
+    tape.send(first, (4, 7)[first], flags=RST)
+    assert BETWEEN not in tape.only().codes()
+
+
+def test_a_host_that_sent_nothing_may_not_know_the_connection() -> None:
+    tape = Tape()
+    tape.open()
+    tape.send(CLIENT, 0, b"ask", ack=BASES[SERVER])
+    tape.send(SERVER, 0, flags=RST)
+    assert BETWEEN not in tape.only().codes()
+
+
+@pytest.mark.parametrize("distance", [0, 400, 60_000])
+@pytest.mark.parametrize("after", [MILLISECOND, 5 * SECOND])
+def test_no_host_continues_after_its_own_reset(distance: int, after: int) -> None:
+    tape = Tape()
+    talk(tape)
+    tape.send(SERVER, 6, flags=RST | ACK, ack=BASES[CLIENT] + 3, identification=1_001, options=stamped(12))
+    tape.send(CLIENT, 3, b"more", ack=BASES[SERVER] + 6, after=after)
+    tape.send(SERVER, 6 + distance, b"again", ack=BASES[CLIENT] + 7)
+    first, second = tape.run()
+    assert BETWEEN not in first.codes()
+    assert second.evidence(BETWEEN)["proof"] == "continued"
+    assert [each.facts() for each in tape.run_apart()] == [first.facts(), second.facts()]
+
+
+@pytest.mark.parametrize("distance", [-400_000, 2_000_000])
+def test_another_connection_on_the_same_ports_begins_elsewhere(distance: int) -> None:
+    tape = Tape((900_000, 900_000))
+    tape.open()
+    tape.send(CLIENT, 0, b"ask", ack=900_000)
+    tape.send(SERVER, 0, b"answer", ack=900_003)
+    tape.send(SERVER, 6, flags=RST | ACK, ack=900_003)
+    tape.bases = (500_000_000, 900_000 + distance)
+    tape.send(CLIENT, 0, b"more", ack=tape.bases[SERVER])
+    tape.send(SERVER, 0, b"again", ack=500_000_004)
+    codes = [code for outcome in tape.run() for code in outcome.codes()]
+    assert BETWEEN not in codes
+    assert "data-after-close" in codes
