@@ -35,7 +35,7 @@ def foreign_reset(connection: Connection, index: int, segment: Segment) -> Note 
     if not own.segments or own.fin != UNKNOWN or other.fin != UNKNOWN:
         return None
     if not segment[4] & ACK:
-        proof, reason = "no ACK", "it has no ACK, as from a host that does not know the connection"
+        proof, reason = "acknowledges nothing", "it acknowledges nothing, like that of a host that does not know the connection"
     elif is_foreign(segment, own.newest):
         proof, reason = "other numbers", "it has no timestamp, and its IP identification does not continue that host's"
     else:

@@ -553,12 +553,19 @@ def reset_cases() -> list[tuple[str, list[Packet], str, set[str], list[str]]]:
     more = [*whole, "SEND"]
     said = {"connection-reset"}
     return [
-        ("a reset", [*packets, segment(sequence=follow, flags=RST, at=400)], "rst", said, whole),
-        ("data after a reset", [*packets, segment(sequence=follow, flags=RST, at=400), late], "rst", said | {"data-after-close"}, whole),
+        ("a reset", [*packets, segment(sequence=follow, flags=RST | ACK, at=400)], "rst", said, whole),
+        ("a reset by no end", [*packets, segment(sequence=follow, flags=RST, at=400)], "rst", said | {"reset-between"}, whole),
+        (
+            "data after a reset",
+            [*packets, segment(sequence=follow, flags=RST | ACK, at=400), late],
+            "rst",
+            said | {"data-after-close"},
+            whole,
+        ),
         ("data on a reset", [*packets, segment(send(1), sequence=follow, flags=RST | ACK, at=400)], "rst", said, more),
         ("a reset out of the window", [*packets, segment(sequence=follow + (1 << 30), flags=RST, at=400), late], "open", set(), more),
         ("a reset before the end", [*packets, segment(sequence=follow + 1, flags=RST, at=400), late], "open", set(), more),
-        ("a reset at the end of a hole", [*packets, segment(sequence=follow + 1, flags=RST, at=400)], "rst", said, whole),
+        ("a reset at the end of a hole", [*packets, segment(sequence=follow + 1, flags=RST | ACK, at=400)], "rst", said, whole),
     ]
 
 

@@ -25,7 +25,7 @@ def test_neither_end_is_blamed_for_a_reset_that_it_did_not_send(tmp_path: Path, 
     rows = findings_of(tmp_path, publishing().wait(wait * MILLISECOND).reset(by, foreign=True))
     text, evidence = only(rows, BETWEEN)
     assert "in the name of" in text
-    assert evidence["proof"] == "no ACK"
+    assert evidence["proof"] == "acknowledges nothing"
     for row in with_code(rows, CLOSED):
         assert (row.text or "").startswith("A RST in the name of the broker ended the connection ")
     assert bool(with_code(rows, CLOSED)) == (by == "server")

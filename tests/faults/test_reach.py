@@ -484,3 +484,14 @@ def test_connections_that_a_probe_closes_are_no_attempts(tmp_path: Path) -> None
     """A load balancer looks whether the port is open."""
     probes = [Conversation(("10.0.0.1", 41000 + n), BROKER, start_ns=START_NS + n * SECOND).handshake().close("client") for n in range(5)]
     assert problem_codes(findings_of(tmp_path, *probes)) == []
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+@pytest.mark.parametrize(("times", "every"), [(2, 3 * SECOND), (8, 3 * SECOND)])
+def test_a_capture_of_one_direction_lacks_the_answers_of_a_broker(side: str, times: int, every: int, tmp_path: Path) -> None:
+    """Seen alone, each SYN of a client is unanswered."""
+    talks = [working(BROKER, 0).close(), *tries("unanswered", times, every, start=SECOND)]
+    sender = bytes([10, 0, 0, 1 if side == "client" else 2])
+    for talk in talks:
+        talk.packets[:] = [packet for packet in talk.packets if packet.data[26:30] == sender]
+    assert "broker-unreachable" not in problem_codes(findings_of(tmp_path, *[talk for talk in talks if talk.packets]))

@@ -33,7 +33,7 @@ def test_a_reset_without_an_ack_is_of_no_end(side: int, stamps: bool, after: int
     tape.send(side, (3, 6)[side], flags=RST, after=after)
     outcome = tape.only()
     host = ("10.0.0.1:40000", "10.0.0.2:6650")[side]
-    assert outcome.evidence(BETWEEN) == {"direction": side, "host": host, "proof": "no ACK"}
+    assert outcome.evidence(BETWEEN) == {"direction": side, "host": host, "proof": "acknowledges nothing"}
     assert (outcome.connection.closed, outcome.connection.closed_by) == ("rst", side)
 
 

@@ -34,7 +34,9 @@ CASES = [
     Resent("acknowledged at last", [200, 400, 800, 1_600], 3, stalls=True),
     Resent("three in two seconds", [200, 1_000, 1_000], 0, stalls=True),
     Resent("nothing from the server", [200, 400, 800, 1_600], None, stalls=True),
-    Resent("two only", [200, 9_000], 0, stalls=False),
+    Resent("two only", [200, 4_900], 0, stalls=False),
+    Resent("two at a late time of a timer", [3_700, 7_400], 3, stalls=True),
+    Resent("one at a late time of a timer", [7_400], 3, stalls=False),
     Resent("lost thrice within a second", [100, 200, 400], 0, stalls=False),
     Resent("lost once", [200], 3, stalls=False),
 ]

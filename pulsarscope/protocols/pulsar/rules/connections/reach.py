@@ -17,7 +17,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_addresses, is_loopback, literal_of, may_be
 from pulsarscope.protocols.pulsar.rules.connections.handshakes import judge_handshakes
 from pulsarscope.protocols.pulsar.rules.connections.outages import judge_outages
-from pulsarscope.protocols.pulsar.rules.connections.unopened import failure_of, judge_unopened, kinds_of
+from pulsarscope.protocols.pulsar.rules.connections.unopened import failure_of, judge_unopened, kinds_of, without_unseen
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH, WITHDRAWN
 from pulsarscope.protocols.pulsar.rules.exchanges.requests import LATE, late_text
@@ -203,6 +203,8 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
             spoken.append(fact)
         elif failure_of(fact):
             failed.setdefault(fact.values["server"], []).append(fact)
+    for server, failures in failed.items():
+        failed[server] = without_unseen(failures, [fact for fact in connections if fact.values["server"] == server])
     _judge_wanted([fact for fact in facts if fact.what == WANTED], failed, report)
     late = [fact for fact in facts if fact.what == LATE]
     ends = sorted((fact for fact in facts if fact.what == CUT), key=lambda fact: fact.values["code"] != WITHDRAWN)

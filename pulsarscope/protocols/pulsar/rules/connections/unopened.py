@@ -34,6 +34,13 @@ def kinds_of(failures: Iterable[Fact]) -> list[str]:
     return list(dict.fromkeys(failure_of(fact) or "" for fact in failures))
 
 
+def without_unseen(failures: Iterable[Fact], connections: Iterable[Fact]) -> list[Fact]:
+    """Return the failures of connections to a server, given all of them, without those that a capture of one direction may only feign."""
+    heard = [(bool(fact.values["client_bytes"]), bool(fact.values["server_bytes"])) for fact in connections]
+    is_one_sided = (True, True) not in heard and any(client != server for client, server in heard)
+    return [fact for fact in failures if not (is_one_sided and failure_of(fact) == "unanswered")]
+
+
 def judge_unopened(
     client: str, server: str, failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding, thresholds: Thresholds
 ) -> None:
