@@ -250,9 +250,9 @@ TCP_CODES = table(
     ),
     TCP.warning(
         RESET_BETWEEN,
-        "A RST ended a connection, and the host in whose name it came did not send it.",
+        "A RST ended a connection, and the host in whose name it came did not send it, or did not know the connection any more.",
         "A device between the two ends did: a firewall, NAT or load balancer that has forgotten the connection or forbids it. Or that host "
-        "restarted, and does not know the connection any more. A capture at the other end shows which: there, that host sends the RST, or "
+        "restarted, or had given the connection up long before. A capture at the other end shows which: there, that host sends the RST, or "
         "does not.",
         (
             "connection-reset",

@@ -373,6 +373,17 @@ def test_other_refusals_are_not_its_end(name: str, closes: bool, rest: int, time
     assert not with_code(findings_of(tmp_path, first, *failed, working(ADVERTISED, 60 * SECOND)), "broker-down")
 
 
+@pytest.mark.parametrize(("minutes", "down"), [(0, True), (1, False), (3, False)])
+def test_a_topic_that_moved_long_before_says_nothing_about_a_refusal(minutes: int, down: bool, tmp_path: Path) -> None:
+    first = working(ADVERTISED, 0, port=42001).wait(SECOND).server(close_producer())
+    for _ in range(2 * minutes):
+        first.wait(30 * SECOND).client(PING).server(PONG)
+    first.client(producer(request=7)).server(error(7, "AuthorizationError", "no")).close()
+    failed = attempts("refused", 3, SECOND, start=(60 * minutes + 10) * SECOND)
+    rows = findings_of(tmp_path, first, *failed, working(ADVERTISED, (60 * minutes + 20) * SECOND))
+    assert bool(with_code(rows, "broker-down")) == down
+
+
 def unanswered_ping(start: int, silence: int) -> Conversation:
     """A client that closes after a PING of this many seconds without an answer."""
     talk = connected(41900, server=ADVERTISED, start=start).client(producer()).server(created()).client(PING)

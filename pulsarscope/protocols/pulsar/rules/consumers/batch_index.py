@@ -10,14 +10,14 @@ import msgspec
 
 from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, indexes_of, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
-from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 
 CODES = table(
     SESSION.note(
@@ -91,11 +91,14 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         """Vantage point of the connection."""
 
     def review(self, consumer: ConsumerState, now: int, *, ending: bool) -> None:  # noqa: ARG002 - reported at the end, whenever it is
-        """Report the batches that the consumers of a subscription acknowledged only partly, when the last of them ends."""
+        """Report the batches that the consumers of a subscription acknowledged only partly, when the last of them ends.
+
+        A broker that closes one gives up the subscription, whose entries are then forgotten (see `closed`).
+        """
         if not ending:
             return
-        entries = self._entries_of(consumer)
-        if not entries.partial or (self.ended is None and self._has_another(consumer)):
+        entries, goes_on = self._entries_of(consumer), self.ended is None and consumer.closed_by != SERVER
+        if not entries.partial or (goes_on and self._has_another(consumer)):
             return
         partial = [(position, *self._unpacked(entries.by_position[position])) for position in entries.partial]
         missing = sum(unacknowledged.bit_count() for *_, unacknowledged in partial)
@@ -121,7 +124,8 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
 
     def _has_another(self, consumer: ConsumerState) -> bool:
         """Return True when the subscription of a consumer has another one on the connection, which may acknowledge the rest."""
-        return any(other.topic == consumer.topic and other.subscription == consumer.subscription for other in self.consumers.values())
+        key = consumer.topic, consumer.subscription
+        return any(other.ready is not None and (other.topic, other.subscription) == key for other in self.consumers.values())
 
     def closed(self, consumer: ConsumerState, row: FrameRow) -> None:
         """Forget the subscription's ACKs when the broker closes it: a seek or an unload may cause redelivery of acknowledged messages."""
@@ -171,7 +175,7 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             remaining = bitmap(ack_set) & (1 << INDEXES_MAX) - 1 if ack_set else 0
             remaining = remaining if previous is None else remaining & previous[-1]
             entries.put(position, (file, packet, sub, time, remaining) if remaining else whole)
-            if remaining:
+            if remaining and len(entries.numbers) < CONSUMERS_MAX:
                 entries.numbers.add(consumer.number)
 
     def _message(self, row: FrameRow) -> None:

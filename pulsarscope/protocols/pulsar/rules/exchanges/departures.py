@@ -31,7 +31,7 @@ THRESHOLDS = (
         "broker-down-closing-seconds",
         30,
         SECONDS,
-        "Time from the last request that a broker refused, after it had closed clients or because it gave up topics, to the end of the "
+        "Time from the last client that a broker closed to a request that it refused, and from the last such request to the end of the "
         "connection: a broker that stops gives up its topics first.",
         ("broker-down",),
     ),
@@ -144,8 +144,12 @@ class DepartureRule(ConnectionRule):
             self._emit_refusal(topic, name, row, **self._asked(request))
 
     def _note_error(self, row: ExchangeRow) -> None:
-        if row.error is not None and (self._gave_up_at is not None or is_moving(row.error, row.error_message)):
-            self._refused_at = row.time + (row.latency_ns or 0)
+        if row.error is None:
+            return
+        now, latest_ns = row.time + (row.latency_ns or 0), self._context.thresholds.ns("broker-down-closing-seconds")
+        gives_up = self._gave_up_at is not None and now - self._gave_up_at < latest_ns
+        if gives_up or is_moving(row.error, row.error_message):
+            self._refused_at = now
 
     def _refusal(self, row: ExchangeRow) -> None:
         self._note_error(row)

@@ -11,7 +11,7 @@ from pulsarscope.protocols.pulsar.message_ids import indexes_of
 from pulsarscope.protocols.pulsar.rules.consumers import batch_index
 from tests.places import CAPTURES
 from tests.scenarios import command_frame
-from tests.scenarios.commands import ack, close_consumer, delivery, flow, redeliver, success
+from tests.scenarios.commands import ack, close_consumer, delivery, error, flow, redeliver, subscribe, success
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
@@ -65,6 +65,24 @@ def test_another_consumer_may_acknowledge_the_rest(tmp_path: Path) -> None:
     subscribed(talk, 2).client(flow(1000, 2), close_consumer()).server(success(900))
     talk.server(delivery(0, 2, batch=8, ack_set=[0b11110000], again=1)).client(ack(0, number=2)).client(close_consumer(2, 901))
     assert "batch-partly-acked" not in diagnose(tmp_path, talk.server(success(901)).close()).codes
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_broker_that_closes_the_consumers_hides_none(tmp_path: Path, count: int) -> None:
+    talk = batches(count)
+    for number in range(2, count + 1):
+        subscribed(talk, number)
+    for number in range(1, count + 1):
+        talk.client(ack(number - 1, number=number, ack_set=[0b11110000]))
+    talk.server(*[command_frame("CLOSE_CONSUMER", consumer_id=number, request_id=0) for number in range(1, count + 1)])
+    _, evidence = diagnose(tmp_path, talk.close()).only("batch-partly-acked")
+    assert (evidence["batches"], evidence["messages"]) == (count, 4 * count)
+
+
+def test_a_consumer_that_was_refused_acknowledges_nothing(tmp_path: Path) -> None:
+    talk = batches(1).client(ack(0, ack_set=[0b11110000])).client(subscribe(2, "c2", 50, kind="Shared"))
+    talk.client(close_consumer(1, 900)).server(success(900)).server(error(50, "ConsumerBusy", "no"))
+    assert "batch-partly-acked" in diagnose(tmp_path, talk.close()).codes
 
 
 def test_a_cumulative_ack_completes_what_is_before_it(tmp_path: Path) -> None:
