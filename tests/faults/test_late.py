@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,18 @@ def published(now: int, age: float) -> int:
     return (START_NS + now - round(age * SECOND)) // MILLISECOND
 
 
-def getting(ages: list[float], pace: int, *, permits: int = 1000, again: int = 0, **metadata: Any) -> Conversation:
-    """A consumer that gets and acknowledges a message every `pace` ms; each has an age in seconds."""
+def getting(
+    ages: list[float], pace: int, *, permits: int = 1000, again: int = 0, rests: Mapping[int, float] | None = None, **metadata: Any
+) -> Conversation:
+    """A consumer that gets and acknowledges a message every `pace` ms; each has an age in seconds.
+
+    `rests`: seconds for which the broker rests before messages, by their numbers.
+    """
     talk = subscribed(connected(), kind="Shared").client(flow(permits))
+    rested = 0.0
     for number, age in enumerate(ages):
-        now = 100 * MILLISECOND + number * pace * MILLISECOND
+        rested += (rests or {}).get(number, 0)
+        now = 100 * MILLISECOND + number * pace * MILLISECOND + round(rested * SECOND)
         wait_until(talk, now).server(delivery(number, again=again, publish_time=published(now, age), **metadata))
         talk.wait(2 * MILLISECOND).client(ack(number), flow(1))
     return talk
@@ -41,6 +49,19 @@ def test_messages_that_come_later_and_later_are_reported(tmp_path: Path, count: 
 
 
 GROWING = [number * 0.05 for number in range(200)]
+
+
+@pytest.mark.parametrize("seconds", [30, 60])
+@pytest.mark.parametrize("grows", [0.04, 0.08])
+@pytest.mark.parametrize(("numbers", "late"), [((10,), True), ((2, 8, 14), True), ((21, 60, 100, 140), False)])
+def test_a_rest_before_the_messages_get_older_explains_nothing(
+    tmp_path: Path, seconds: int, grows: float, numbers: tuple[int, ...], late: bool
+) -> None:
+    """The topic is idle, for example; the messages get older from the 20th on."""
+    ages = [0.5 - number / 50 for number in range(20)] + [number * grows for number in range(200)]
+    codes = diagnose(tmp_path, getting(ages, 100, rests={number: seconds / len(numbers) for number in numbers})).codes
+    assert (LATE in codes) is late
+
 
 NEAR_MISSES = {
     "level": getting([3.0] * 200, 100),

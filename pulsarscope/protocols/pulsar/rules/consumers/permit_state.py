@@ -115,6 +115,7 @@ def note_rest(context: RuleContext, consumer: PermitState, row: FrameRow) -> Non
     rest, shortest = row.time - max(since.time, consumer.active_at), context.thresholds.ns("dispatch-limited-rest-seconds")
     if rest >= max(shortest, SLOW_LINK_NS_PER_BYTE * row.size) and not may_lack(context, since.time, row.time, SERVER):
         consumer.rested_ns += rest
+        consumer.ages.rested += rest
         consumer.rests += 1
 
 
@@ -175,12 +176,12 @@ def count_plain(consumer: PermitState, frames: Any, group: Any, start: int, stop
 
 
 def late_of(context: RuleContext, consumer: PermitState) -> Late | None:
-    """Return the consumer if its messages came later and later although it had permits and its broker did not rest."""
+    """Return the consumer if its messages came later and later although it had permits and its broker did not rest meanwhile."""
     grown = consumer.ages.growth(context.thresholds)
     if grown is None or consumer.topic is None or not consumer.active or consumer.compacted:
         return None
     first, last = grown
-    is_held_back = consumer.rested_ns >= context.thresholds["dispatch-limited-share"] * (last.where.time - first.where.time)
+    is_held_back = last.rested - first.rested >= context.thresholds["dispatch-limited-share"] * (last.where.time - first.where.time)
     if is_held_back or may_lack(context, first.where.time, last.where.time, SERVER):
         return None
     return Late(consumer.title, consumer.topic, consumer.evidence, first, last, consumer.ages.count, consumer.ages.stored)

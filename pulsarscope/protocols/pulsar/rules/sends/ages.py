@@ -64,6 +64,8 @@ class AgeMark(NamedTuple):
 
     where: Where
     age: int
+    rested: int = 0
+    """Time for which the broker had rested until then, in nanoseconds."""
 
 
 class Ages(msgspec.Struct):
@@ -73,6 +75,8 @@ class Ages(msgspec.Struct):
     step: int = 1
     count: int = 0
     """Number of SENDs so far."""
+    rested: int = 0
+    """Time for which the broker has rested although the consumer had permits, in nanoseconds."""
     stored: bool = False
     """True when ages are counted from the time at which the broker stored the messages."""
 
@@ -100,7 +104,7 @@ class Ages(msgspec.Struct):
         published = stored if self.stored else metadata.get("publish_time")
         if type(published) is not int or published <= 0 or not _WAITS.isdisjoint(metadata) or (row.fields or {}).get("redelivery_count"):
             return
-        self.marks.append(AgeMark(where_of(row), row.time - published * 1_000_000))
+        self.marks.append(AgeMark(where_of(row), row.time - published * 1_000_000, self.rested))
         if len(self.marks) > MARKS_MAX:
             del self.marks[1::2]
             self.step *= 2
