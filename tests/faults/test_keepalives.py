@@ -160,3 +160,37 @@ def test_a_side_that_sends_meanwhile_or_soon_or_something_large_did_not_stand_st
         talk.wait(9 * SECOND)
     getattr(talk, side)(PONG)
     assert with_code(findings_of(tmp_path, talk.wait(SECOND)), LATE) == []
+
+
+@pytest.mark.parametrize(("wait", "side", "frames", "end"), [*product((11, 40), ("client", "server"), (1, 3), ("fin", "rst", "open"))])
+def test_frames_of_a_dead_process_that_its_host_sends_late_are_no_sign_of_life(
+    tmp_path: Path, wait: int, side: str, frames: int, end: str
+) -> None:
+    """The host of `side` still has frames to send, and sends them when an outage is over; it answers no PING."""
+    other = "client" if side == "server" else "server"
+    talk = consuming()
+    getattr(talk, other)(PING).wait(wait * SECOND)
+    for entry in range(frames):
+        getattr(talk, side)(flow(1) if side == "client" else delivery(entry)).wait(100 * MILLISECOND)
+    getattr(talk, other)(PING).wait(wait * SECOND)
+    rows = findings_of(tmp_path, getattr(talk, other)(PING) if end == "open" else leave(talk, other, end))
+    assert (len(with_code(rows, LOST)), with_code(rows, LATE)) == (1, [])
+
+
+@pytest.mark.parametrize(("wait", "side", "end"), [*product((11, 40), ("client", "server"), ("fin", "rst", "open"))])
+def test_a_side_that_answered_late_and_then_never_again_did_both(tmp_path: Path, wait: int, side: str, end: str) -> None:
+    other = "client" if side == "server" else "server"
+    talk = consuming()
+    for answer in (True, False):
+        getattr(talk, other)(PING).wait(wait * SECOND)
+        if answer:
+            getattr(talk, side)(PONG).wait(SECOND)
+    rows = findings_of(tmp_path, getattr(talk, other)(PING) if end == "open" else leave(talk, other, end))
+    assert [len(with_code(rows, code)) for code in (LATE, LOST)] == [1, 1]
+
+
+@pytest.mark.parametrize(("wait", "frame"), [*product((11_000, 30_000), (PONG, delivery(0)))])
+def test_a_broker_that_answers_long_after_the_client_had_given_up_is_only_lost(tmp_path: Path, wait: int, frame: bytes) -> None:
+    talk = close_half(consuming().client(PING).wait(wait * MILLISECOND), "client").wait(SECOND).server(frame)
+    rows = findings_of(tmp_path, talk.reset("client"))
+    assert (len(with_code(rows, LOST)), with_code(rows, LATE)) == (1, [])

@@ -18,7 +18,14 @@ from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCom
 from pulsarscope.protocols.pulsar.rules.connections.not_reading import report_not_reading
 from pulsarscope.protocols.pulsar.rules.connections.outages import CLOSED
 from pulsarscope.protocols.pulsar.rules.connections.reconnects import RECONNECTS
-from pulsarscope.protocols.pulsar.rules.connections.silence import Pings, report_resumed, report_silent
+from pulsarscope.protocols.pulsar.rules.connections.silence import (
+    Pings,
+    Resumption,
+    report_certain,
+    report_resumed,
+    report_silent,
+    resumption_of,
+)
 from pulsarscope.protocols.pulsar.rules.connections.unknown import report_unknown
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH
@@ -39,30 +46,9 @@ CODES = table(
         "It is unknown whether the requests were carried out. A client does this when it times out, dies, or gets ServiceNotReady: "
         "all its topics on this connection then reconnect.",
     ),
-    SESSION.warning(
-        "keepalive-lost",
-        "One side no longer answers the other's PING.",
-        "With a network-stall on the connection, the network drops packets: look for a middlebox. Without one its host still acknowledges: "
-        "its process hangs, in garbage collection or stopped.",
-        ("request-unanswered", "send-unanswered"),
-    ),
 )
 
 THRESHOLDS = (
-    Threshold(
-        "keepalive-lost-seconds",
-        10,
-        SECONDS,
-        "Time without a PONG; garbage collection pauses are shorter, the keep-alive interval (30 s) is longer.",
-        ("keepalive-lost", "keepalive-late"),
-    ),
-    Threshold(
-        "keepalive-lost-closed-seconds",
-        1,
-        SECONDS,
-        "Time without a PONG that is enough when the side that asked then closes; keep-alive intervals may be a few seconds.",
-        ("keepalive-lost",),
-    ),
     Threshold(
         "connection-closed-by-client-seconds",
         1,
@@ -104,6 +90,7 @@ class ClosingRule(ConnectionRule):
         "_queued",
         "_refusal",
         "_requests",
+        "_resumed",
         "_round_trip_max_ns",
         "_successful",
         "_topic",
@@ -123,6 +110,8 @@ class ClosingRule(ConnectionRule):
         """Number of those PINGs."""
         self._overdue: dict[str, tuple[list[Where], int]] = NOTHING
         """The PINGs of this side before the other side's last frame, and the time of that frame."""
+        self._resumed: Sequence[Resumption] = ()
+        """Sides that went on after they had not answered for long, while that is not certain."""
         self._pongs = 0
         self._round_trip_max_ns = 0
         self._requests: dict[str, tuple[tuple[str, int], str]] = NOTHING
@@ -156,8 +145,12 @@ class ClosingRule(ConnectionRule):
         if pings := self._pinged.get(_OTHER[direction]):
             self._overdue = self._overdue or {}
             self._overdue[_OTHER[direction]] = [*pings], row.time
-            report_resumed(self._context, pings[0], row)
+            resumption = resumption_of(self._context, pings[0], row)
             pings.clear()
+            if resumption is not None and len(self._resumed) < ABANDONED_MAX:
+                self._resumed = [*self._resumed, resumption]
+        if self._resumed:
+            self._resumed = report_certain(self._context, self._resumed, row)
 
     def _ping(self, row: FrameRow) -> None:
         self._frame(row)
@@ -245,6 +238,7 @@ class ClosingRule(ConnectionRule):
             if row.closed_by == side and self._context.closing is not None and self._context.closing[1] < answered:
                 self._pinged[side][:] = earlier  # the other side resumed after this one had given up
         silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row)), None)
+        report_resumed(self._context, self._resumed, silent)
         if silent is not None:
             other = _OTHER[silent]
             pings = Pings(self._pinged[other], self._pings[other], self._pongs, self._round_trip_max_ns)
@@ -411,11 +405,15 @@ class ClosingRule(ConnectionRule):
 
     def _passes(self) -> bool:
         """Return True when frames of the data path change nothing but the last sender."""
-        return not self._abandoned and not any(self._pinged.values())
+        return not (self._abandoned or self._awaits())
+
+    def _awaits(self) -> bool:
+        """Return True when any frame may show that a side is alive."""
+        return bool(self._resumed) or any(self._pinged.values())
 
     def sends(self, frames: Any, _handle: Callable[[int], None]) -> bool:
         """Note the last sender; see `ConnectionRule.columns`."""
-        if any(self._pinged.values()) or (self._abandoned and self._sends_again(frames)):
+        if self._awaits() or (self._abandoned and self._sends_again(frames)):
             return False
         sends = [producer.sends[-1] for producer in frames.producers if producer.sends]
         receipts = [producer.receipts[-1] for producer in frames.producers if producer.receipts]
@@ -428,7 +426,7 @@ class ClosingRule(ConnectionRule):
 
     def deliveries(self, frames: Any, _handle: Callable[[int], None]) -> bool:
         """Note the last sender; see `ConnectionRule.columns`."""
-        if any(self._pinged.values()):
+        if self._awaits():
             return False
         self._command_of_server, self._last_of_server = "MESSAGE", Where(*frames.where_of(-1))
         return True

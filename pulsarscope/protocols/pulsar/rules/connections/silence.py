@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
 
 from pulsarscope.dissect.contract.rules import RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
+from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand
 from pulsarscope.protocols.pulsar.rules.connections.outages import SILENT
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, may_lack
@@ -16,6 +20,13 @@ from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH
 from pulsarscope.protocols.pulsar.text.formatting import host
 
 CODES = table(
+    SESSION.warning(
+        "keepalive-lost",
+        "One side no longer answers the other's PING.",
+        "With a network-stall on the connection, the network drops packets: look for a middlebox. Without one its host still acknowledges: "
+        "its process hangs, in garbage collection or stopped.",
+        ("request-unanswered", "send-unanswered"),
+    ),
     SESSION.warning(
         "keepalive-late",
         "One side sent nothing for many seconds, not even the answer to the other's PING, and then went on.",
@@ -38,21 +49,67 @@ CODES = table(
     ),
 )
 
+THRESHOLDS = (
+    Threshold(
+        "keepalive-lost-seconds",
+        10,
+        SECONDS,
+        "Time without a PONG; garbage collection pauses are shorter, the keep-alive interval (30 s) is longer.",
+        ("keepalive-lost", "keepalive-late"),
+    ),
+    Threshold(
+        "keepalive-lost-closed-seconds",
+        1,
+        SECONDS,
+        "Time without a PONG that is enough when the side that asked then closes; keep-alive intervals may be a few seconds.",
+        ("keepalive-lost",),
+    ),
+)
+
 _LARGE_BYTES = 65_536
 """Size of a frame from which its transmission may take long, in which its sender cannot send a PONG."""
 
 
-def report_resumed(context: RuleContext, ping: Where, row: FrameRow) -> None:
-    """Report a side that sends a frame long after the other one's first PING, and nothing in between."""
+class Resumption(msgspec.Struct):
+    """A side that sent a frame long after the other one's PING.
+
+    A PONG, and a frame of the other side after it, show that its process went on. Other frames may be all that its host still had to send.
+    """
+
+    side: str
+    ping: Where
+    text: str
+    evidence: dict[str, Any]
+    answered: bool = False
+    """True after a PONG."""
+
+
+def resumption_of(context: RuleContext, ping: Where, row: FrameRow) -> Resumption | None:
+    """Return the resumption of a side that sends a frame long after the other one's first PING, and nothing in between."""
     waited = row.time - ping.time
     if waited < context.thresholds.ns("keepalive-lost-seconds") or row.size >= _LARGE_BYTES:
-        return
+        return None
     if may_lack(context, ping.time, row.time, row.direction):
-        return
+        return None
     side = f"client {context.client}" if row.direction == CLIENT else f"broker {context.server}"
     text = f"The {side} sent nothing for {duration(waited)} after a PING, and then {row.command or 'a frame'} ({where_of(row).name})."
     evidence = {"frames": [ping.name, where_of(row).name], "silent": row.direction, "silent_ns": waited}
-    context.report("keepalive-late", ping, text, evidence | context.thresholds.evidence("keepalive-lost-seconds"))
+    return Resumption(row.direction, ping, text, evidence | context.thresholds.evidence("keepalive-lost-seconds"))
+
+
+def report_certain(context: RuleContext, resumptions: Sequence[Resumption], row: FrameRow) -> list[Resumption]:
+    """Report the resumptions of which a frame makes certain that the process went on, and return the others."""
+    for each in resumptions:
+        each.answered = each.answered or (row.direction == each.side and row.command == "PONG")
+    report_resumed(context, [each for each in resumptions if each.answered and row.direction != each.side])
+    return [each for each in resumptions if not each.answered or row.direction == each.side]
+
+
+def report_resumed(context: RuleContext, resumptions: Sequence[Resumption], silent: str | None = None) -> None:
+    """Report resumptions, except those of a side that turned out not to answer any more."""
+    for each in resumptions:
+        if each.side != silent:
+            context.report("keepalive-late", each.ping, each.text, each.evidence)
 
 
 class Pings(NamedTuple):
