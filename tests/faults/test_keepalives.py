@@ -194,3 +194,21 @@ def test_a_broker_that_answers_long_after_the_client_had_given_up_is_only_lost(t
     talk = close_half(consuming().client(PING).wait(wait * MILLISECOND), "client").wait(SECOND).server(frame)
     rows = findings_of(tmp_path, talk.reset("client"))
     assert (len(with_code(rows, LOST)), with_code(rows, LATE)) == (1, [])
+
+
+@pytest.mark.parametrize(("side", "size", "acknowledged", "more"), [*product(("client", "server"), (100, 5000), (True, False), (0, 2))])
+def test_a_side_that_answered_before_the_ping_was_read_did_not_stand_still(
+    tmp_path: Path, side: str, size: int, acknowledged: bool, more: int
+) -> None:
+    """The capture lacks bytes before the PING, which is therefore decoded after its answer."""
+    other = "client" if side == "server" else "server"
+    talk = consuming().wait(20 * SECOND)
+    talk._acknowledge = acknowledged
+    getattr(talk.lose(other, size), other)(PING).wait(MILLISECOND)
+    getattr(talk, side)(PONG).wait(15 * SECOND)
+    for _ in range(3 + more):
+        getattr(talk, side)(PING)
+        getattr(talk, other)(PONG).wait(15 * SECOND)
+        getattr(talk, other)(PING)
+        getattr(talk, side)(PONG).wait(15 * SECOND)
+    assert with_code(findings_of(tmp_path, talk), LATE) == []

@@ -135,17 +135,18 @@ class ClosingRule(ConnectionRule):
         """True when a request for which the client connected succeeded."""
 
     def _frame(self, row: FrameRow) -> None:
-        direction = row.direction
+        direction, before = row.direction, self._last_of_client
         if direction == CLIENT:
             self._command_of_client, self._last_of_client = row.command or "no command", where_of(row)
         else:
+            before = self._last_of_server
             self._command_of_server, self._last_of_server = row.command or "no command", where_of(row)
         if row.status in ("malformed", "skipped") and direction == CLIENT:
             self._malformed = where_of(row).name
         if pings := self._pinged.get(_OTHER[direction]):
             self._overdue = self._overdue or {}
             self._overdue[_OTHER[direction]] = [*pings], row.time
-            resumption = resumption_of(self._context, pings[0], row)
+            resumption = resumption_of(self._context, pings[0], before, row)
             pings.clear()
             if resumption is not None and len(self._resumed) < ABANDONED_MAX:
                 self._resumed = [*self._resumed, resumption]

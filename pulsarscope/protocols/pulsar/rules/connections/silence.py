@@ -84,8 +84,13 @@ class Resumption(msgspec.Struct):
     """True after a PONG."""
 
 
-def resumption_of(context: RuleContext, ping: Where, row: FrameRow) -> Resumption | None:
-    """Return the resumption of a side that sends a frame long after the other one's first PING, and nothing in between."""
+def resumption_of(context: RuleContext, ping: Where, before: Where | None, row: FrameRow) -> Resumption | None:
+    """Return the resumption of a side that sends a frame long after the other one's first PING, and nothing in between.
+
+    `before`: its frame before this one.
+    """
+    if before is not None and before.time > ping.time:
+        return None  # after lost bytes, the PING is read late
     waited = row.time - ping.time
     if waited < context.thresholds.ns("keepalive-lost-seconds") or row.size >= _LARGE_BYTES:
         return None
