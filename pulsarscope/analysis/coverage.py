@@ -68,7 +68,7 @@ class Coverage:
         host, port = row.client.rpartition(":")[0], int(row.server.rpartition(":")[2])
         if failure := self._failure_at_start(row):
             self._count(failure, row)
-            is_last_syn = row.packets == 1  # the answer may have come after the capture
+            is_last_syn = row.packets == 1 and failure == "unanswered"  # the answer may have come after the capture
             if not is_last_syn and ((host, row.server) in self._refusals or len(self._refusals) < DIAGNOSIS_NAMES_MAX):
                 before = self._refusals.get((host, row.server), Refusals(host, row.server, 0, row.start))
                 self._refusals[host, row.server] = before._replace(times=before.times + 1, latest=max(before.latest, row.start))

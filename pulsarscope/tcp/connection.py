@@ -177,8 +177,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
             return True
         if not flags & SYN or flags & RST or self._is_late_handshake(index, segment):
             return False
-        own = self.streams[index]
-        other = self.streams[1 - index]
+        own, other = self.streams[index], self.streams[1 - index]
         own_first = own.first_sequence()
         same = own_first == (seq + 1) & SEQUENCE_MASK
         if same or not flags & ACK:
@@ -212,8 +211,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     def accepts_reset(self, index: int, segment: Segment) -> bool:
         """Return True for a RST with the next sequence number (RFC 5961), or one that answers the peer's SYN (RFC 9293 section 3.5.3)."""
         _, _, seq, ack, flags, *_ = segment
-        own = self.streams[index]
-        other = self.streams[1 - index]
+        own, other = self.streams[index], self.streams[1 - index]
         if own.sequence != UNKNOWN:
             return own.is_next(seq)
         return not (flags & ACK and other.handshake) or self._acknowledges(other, ack)
@@ -247,8 +245,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     def take_handshake(self, index: int, segment: Segment) -> bool:
         """Take sequence numbers and roles from a SYN or SYN|ACK; return False when it belongs to another connection."""
         _, _, seq, ack, flags, *_ = segment
-        own = self.streams[index]
-        other = self.streams[1 - index]
+        own, other = self.streams[index], self.streams[1 - index]
         late = self._is_late_handshake(index, segment)
         if flags & ACK and other.handshake and own.sequence == UNKNOWN and not late and not self._acknowledges(other, ack):
             return False  # answers the SYN of a connection that is not in the capture
@@ -275,8 +272,9 @@ def acknowledged_offset(stream: Stream, ack: int) -> int:
 
 def open_connection(key: bytes, segment: Segment, file: int) -> Connection:
     """Return a connection that begins with a packet of this flow key, without processing the packet."""
-    packet, time, _, _, flags, *_ = segment
+    packet, time, seq, _, flags, *_ = segment
     handshake = bool(flags & SYN and not flags & RST)
+    is_refusal = flags & (SYN | RST | ACK) == RST | ACK and not seq  # it answers a SYN (RFC 9293, 3.10.7.1), which was not captured
     return Connection(
         key=key,
         name=f"{file}:{packet}",
@@ -285,7 +283,8 @@ def open_connection(key: bytes, segment: Segment, file: int) -> Connection:
         start=time,
         streams=(Stream(key, 0), Stream(reverse_key(key), 1)),
         end=time,
-        opened="syn" if handshake else "midstream",
+        opened="syn" if handshake or is_refusal else "midstream",
+        client=1 if is_refusal else None,
         last_file=file,
         last_packet=packet,
         last_time=time,

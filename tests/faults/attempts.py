@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.scenarios.conversation import SECOND, START_NS, Conversation, Endpoint
-from tests.scenarios.packets import SYN
+from tests.scenarios.packets import ACK, RST, SYN
 
 
 def attempt(
@@ -16,6 +16,8 @@ def attempt(
             if number:
                 talk.wait(SECOND << number - 1)
             talk._add(0, flags=SYN, sequence=talk._next[0] - 1)
-        return talk.reset() if how == "refused" else talk
+        if how == "refused":
+            talk._add(1, flags=RST | ACK, sequence=0)
+        return talk
     talk.handshake()
     return talk.reset() if how == "reset" else talk.close("server")

@@ -14,6 +14,7 @@ from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation, Endpoint
 from tests.scenarios.evaluation import findings_of, live_findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
+from tests.scenarios.packets import ACK, RST
 
 ADVERTISED = ("10.0.9.9", 6650)
 URL = "pulsar://10.0.9.9:6650"
@@ -506,3 +507,33 @@ def test_a_capture_of_one_direction_lacks_the_answers_of_a_broker(side: str, tim
     for talk in talks:
         talk.packets[:] = [packet for packet in talk.packets if packet.data[26:30] == sender]
     assert "broker-unreachable" not in problem_codes(findings_of(tmp_path, *[talk for talk in talks if talk.packets]))
+
+
+def heard(talks: list[Conversation], sender: int) -> list[Conversation]:
+    """Conversations without the packets of one side; `sender`: last byte of the other's address."""
+    for talk in talks:
+        talk.packets[:] = [packet for packet in talk.packets if packet.data[26:30] == bytes([10, 0, 0, sender])]
+    return [talk for talk in talks if talk.packets]
+
+
+@pytest.mark.parametrize("worked", [False, True])
+@pytest.mark.parametrize("server", [BROKER, ("10.0.0.2", 6651)])
+@pytest.mark.parametrize(("times", "every"), [(3, 2 * SECOND), (8, 3 * SECOND)])
+def test_a_capture_of_the_answers_only_shows_that_the_broker_refused(
+    server: Endpoint, times: int, every: int, tmp_path: Path, *, worked: bool
+) -> None:
+    talks = [working(server, 0).close("server")] if worked else []
+    rows = findings_of(tmp_path, *heard([*talks, *tries("refused", times, every, server, start=SECOND)], 2))
+    text, evidence = only(rows, "broker-unreachable")
+    assert text.startswith(f"Client 10.0.0.1 does not reach broker 10.0.0.2:{server[1]}: {times} connections ")
+    assert (evidence["count"], evidence["failures"], evidence["worked_before"]) == (times, ["refused"], worked)
+
+
+@pytest.mark.parametrize(("flags", "sequence"), [(RST, 0), (RST, 5_000), (RST | ACK, 5_000), (RST | ACK, 1)])
+@pytest.mark.parametrize("times", [2, 8])
+def test_other_resets_of_connections_that_the_capture_lacks_are_no_refusals(flags: int, sequence: int, times: int, tmp_path: Path) -> None:
+    """Of idle ones that are no longer known, for example."""
+    resets = [Conversation(("10.0.0.1", 41000 + n), BROKER, start_ns=START_NS + n * 3 * SECOND, acknowledge=False) for n in range(times)]
+    for talk in resets:
+        talk._add(1, flags=flags, sequence=sequence)
+    assert problem_codes(findings_of(tmp_path, *resets)) == []
