@@ -338,6 +338,36 @@ def test_sends_of_a_producer_that_the_capture_lacks_or_has_just_lost_are_right(t
     assert found(ended(tmp_path, talk, end)) == set()
 
 
+def stopping(for_ms: int, every: int, after: int, *, by: str = "server", closes: str = "broker") -> Conversation:
+    """A client that sends for a time after its producer was closed; `after`: ms to the end of the connection, when it sends no more."""
+    talk = begun().client(producer()).server(created())
+    talk = talk.server(close_producer()) if closes == "broker" else talk.client(close_producer(1, 2)).server(success(2))
+    talk.wait(SECOND)
+    for number in range(for_ms // every):
+        talk.client(send(1, number)).wait(every * MILLISECOND)
+    return talk.wait(after * MILLISECOND).close(by)
+
+
+@pytest.mark.parametrize(("for_ms", "every", "after"), [*product((1_000, 4_000, 25_000), (100, 400), (0, 2_000))])
+def test_sends_that_a_broker_ignores_as_it_stops_are_not_the_cause(tmp_path: Path, for_ms: int, every: int, after: int) -> None:
+    codes = diagnose(tmp_path, stopping(for_ms, every, after)).codes
+    assert "connection-closed-by-broker" in codes
+    assert HOMELESS not in codes
+
+
+@pytest.mark.parametrize(
+    ("for_ms", "every", "after", "by", "closes"),
+    [
+        *product((40_000, 100_000), (400,), (0, 2_000), ("server",), ("broker",)),  # for long
+        *product((100,), (100,), (0, 200), ("server",), ("broker",)),  # the broker closes at the first
+        *product((4_000,), (400,), (0, 2_000), ("client",), ("broker",)),
+        *product((4_000,), (400,), (0, 2_000), ("server",), ("client",)),
+    ],
+)
+def test_other_sends_after_the_close_of_a_producer_are(tmp_path: Path, for_ms: int, every: int, after: int, by: str, closes: str) -> None:
+    assert HOMELESS in diagnose(tmp_path, stopping(for_ms, every, after, by=by, closes=closes)).codes
+
+
 def from_before(*, flows: int, between: str, topic: str, lost: bool = False) -> Conversation:
     """A consumer from before the capture that grants permits, and a SUBSCRIBE with its id."""
     talk = Conversation(acknowledge=False).server(delivery(100))

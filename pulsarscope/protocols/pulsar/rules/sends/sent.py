@@ -10,7 +10,7 @@ import msgspec
 from pulsarscope.dissect.contract.rules import RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, TUNING, table
-from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
@@ -63,6 +63,14 @@ THRESHOLDS = (
         "Time that is enough when the publish time, or the pause before the SEND, shows that it was not on its way.",
         ("send-without-producer",),
     ),
+    Threshold(
+        "send-without-producer-stop-seconds",
+        30,
+        SECONDS,
+        "Time from the close of a producer to that of its connection, both by a broker that stops: SENDs meanwhile, which it ignores, are "
+        "no cause.",
+        ("send-without-producer",),
+    ),
     Threshold("batching-unused-messages", 100, "messages", "Messages that are sent one by one.", ("batching-unused",), 2),
     Threshold("batching-unused-rate", 50, "messages/s", "Messages in a second; fewer cost next to nothing.", ("batching-unused",)),
     Threshold(
@@ -105,6 +113,10 @@ class Misformed(msgspec.Struct):
     evidence: dict[str, Any]
     frames: list[str] = msgspec.field(default_factory=list)
     count: int = 0
+    closed_at: int = 0
+    """Time at which the broker first closed a producer of SENDs without one; 0 if the producer of any of them ended otherwise."""
+    latest: int = 0
+    """Time of the latest SEND without a producer that is known to be gone."""
 
 
 class Compressed(msgspec.Struct):
@@ -230,7 +242,10 @@ class SentForm:
             what = "no PRODUCER asked for it" if gone is None else f"{gone.what} ({gone.where.name})"
             text = f"{self._context.client} sent {{}} under the producer id {number}: {what}"
             sends = Misformed(where_of(row), text, {"producer_id": number}, [] if gone is None else [gone.where.name])
+            sends.closed_at = 0 if gone is None else gone.closed_at
             self._homeless[gone is not None] = sends
+        if gone is not None:
+            sends.closed_at, sends.latest = min(sends.closed_at, gone.closed_at), row.time
         sends.count += 1
         add_sample(sends.frames, where_of(row).name)
         return gone is not None
@@ -273,12 +288,20 @@ class SentForm:
             self._context.report(code, mistake.where, f"{mistake.text}{times}.", evidence)
         broken = may_lack_frames(self._context)
         for is_gone, sends in self._homeless.items():
-            if not broken and (is_gone or (row.opened == "syn" and not self._context.lost)):
+            if not (broken or self._is_of_stop(sends, row)) and (is_gone or (row.opened == "syn" and not self._context.lost)):
                 evidence = {"frames": sends.frames, "count": sends.count, **sends.evidence}
                 text = sends.text.format(plural(sends.count, "SEND"))
                 self._context.report("send-without-producer", sends.where, f"{text}.", evidence)
         for compressed in self._compressed.values():
             self._advise_on_compression(compressed)
+
+    def _is_of_stop(self, sends: Misformed, row: ConnectionRow) -> bool:
+        """Return True when a broker that stops closed the producers and later the connection, which did not wait for a SEND."""
+        if not sends.closed_at or row.closed_by != SERVER or self._context.closing is None:
+            return False
+        closing, thresholds = self._context.closing[1], self._context.thresholds
+        is_answer = closing - sends.where.time <= thresholds.ns("send-without-producer-known-seconds")
+        return not is_answer and max(closing, sends.latest) - sends.closed_at <= thresholds.ns("send-without-producer-stop-seconds")
 
     def _advise_on_compression(self, compressed: Compressed) -> None:
         limits = self._context.thresholds
