@@ -73,7 +73,8 @@ THRESHOLDS = (
         "consumer-undecided-hole-turns",
         10,
         "times",
-        "Age of an unacknowledged message, while later ones are acknowledged, compared with the longest wait for an ACK.",
+        "Age of an unacknowledged message, while later ones are acknowledged, compared with the longest wait for an ACK; it is also older "
+        "than any acknowledged one was.",
         ("consumer-undecided",),
         1,
     ),
@@ -173,13 +174,16 @@ class Hole(msgspec.Struct, frozen=True):
         }
 
 
-def report_skipped(context: RuleContext, consumer: ConsumerState, hole: Hole, now: int, turn: int) -> None:
-    """Report an entry that is not acknowledged although many later ones are, before it counts as a hole."""
+def report_skipped(context: RuleContext, consumer: ConsumerState, hole: Hole, now: int, turn: int, longest_held: int) -> None:
+    """Report an entry that is not acknowledged although many later ones are, before it counts as a hole.
+
+    `longest_held`: longest wait of an acknowledged one. Batches wait for all of their messages, of which each ends the wait for an ACK.
+    """
     where, age, later = hole.where, hole.age, hole.later
     thresholds = context.thresholds
     if (
         later < thresholds["ack-hole-later"]
-        or age < thresholds["consumer-undecided-hole-turns"] * turn
+        or age < max(thresholds["consumer-undecided-hole-turns"] * turn, longest_held)
         or may_lack(context, where.time, now)
     ):
         return

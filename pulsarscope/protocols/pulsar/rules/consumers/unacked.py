@@ -144,7 +144,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
                     consumer.hole_reported = True
                     self.context.report("ack-hole", oldest.where, self.sentence(hole.text(consumer)), hole.evidence(consumer))
             elif ending:
-                report_skipped(self.context, consumer, hole, now, consumer.turns.longest)
+                report_skipped(self.context, consumer, hole, now, consumer.turns.longest, consumer.longest_held)
         if ending:
             self._emit_holding(consumer, now)
             if not self.open:

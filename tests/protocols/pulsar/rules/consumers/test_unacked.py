@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from itertools import product
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,36 @@ def test_messages_left_in_every_batch_are_holes(tmp_path: Path, size: int, left:
 )
 def test_messages_of_batches_that_wait_are_no_holes(tmp_path: Path, size: int, left: int, count: int, pace: int) -> None:
     assert "ack-hole" not in diagnose(tmp_path, in_batches(size, left, count, pace=pace)).codes
+
+
+def at_work(size: int, workers: int, each: int, *, seed: int, forgotten: int | None = None) -> Conversation:
+    """An application that works on messages of several batches at once, each for about `each` ms, and is still at work at the end."""
+    talk = subscribed(connected()).client(flow(10_000))
+    steps: list[tuple[int, int, int]] = []
+    left: dict[int, int] = {}
+    free, now = [0] * workers, 0
+    for entry in range(40):
+        delivered = max(0, min(free) - each * size // workers)
+        steps.append((delivered, entry, -1))
+        for index in range(size):
+            worker = min(range(workers), key=free.__getitem__)
+            free[worker] = max(free[worker], delivered) + 1 + round(-each * log(((entry * size + index) * seed % 101 + 1) / 102))
+            steps.append((free[worker], entry, index))
+    for time, entry, index in sorted(step for step in steps if step[0] < min(free) - each * size // workers):
+        talk.wait((time - now) * MILLISECOND)
+        now = time
+        if index < 0:
+            talk.server(delivery(entry, batch=size))
+        elif (entry, index) != (forgotten, 0):
+            left[entry] = left.get(entry, (1 << size) - 1) & ~(1 << index)
+            talk.client(ack(entry, ack_set=[left[entry]] if left[entry] else None))
+    return talk
+
+
+@pytest.mark.parametrize(("workers", "each", "seed"), [*product((8, 16), (50, 400), (37, 44, 59))])
+def test_a_batch_that_is_at_work_for_no_longer_than_others_is_not_undecided(tmp_path: Path, workers: int, each: int, seed: int) -> None:
+    assert "consumer-undecided" not in diagnose(tmp_path, at_work(50, workers, each, seed=seed)).codes
+    assert {"consumer-undecided", "ack-hole"} & {*diagnose(tmp_path, at_work(50, workers, each, seed=seed, forgotten=1)).codes}
 
 
 @pytest.mark.parametrize("back", [3, 12])
