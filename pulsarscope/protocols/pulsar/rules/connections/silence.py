@@ -45,7 +45,7 @@ CODES = table(
             "slow-publish",
             "zero-window",
         ),
-        to_act="whoever runs the silent side",
+        to_act="the operators of the silent side",
     ),
 )
 
