@@ -87,14 +87,9 @@ RedactKeyOption = Annotated[
     str | None,
     option("--redact-key", metavar="FILE", help="Like --redact, with the same masks in all copies with this key file."),
 ]
-RecordsOption = Annotated[
-    str,
-    option(
-        "--records",
-        metavar="KIND,...",
-        help="Record kinds: frame, message, exchange, connection, finding, or all of these; journey.",
-    ),
-]
+_RECORDS = "Record kinds: frame, message, exchange, connection, finding, or all of these; journey."
+RecordsOption = Annotated[str, option("--records", metavar="KIND,...", help=_RECORDS)]
+DecodeRecordsOption = Annotated[str | None, option("--records", metavar="KIND,...", help=_RECORDS.replace("frame", "frame (by default)"))]
 DetailOption = Annotated[bool, option("-V", help="Show every field of each frame, as a tree.")]
 HexOption = Annotated[bool, option("-x", help="Show the bytes of each frame, annotated.")]
 
@@ -167,7 +162,8 @@ class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A command line. Each command has a subclass that redeclares, as options, the fields that users of the command may set."""
 
     files: Sequence[str] = ()
-    records: str = "frame"
+    records: str | None = None
+    """Kinds of records; None: those that the command writes by default."""
     format: str | None = None
     detail: bool = False
     hex: bool = False

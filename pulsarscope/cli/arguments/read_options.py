@@ -9,7 +9,7 @@ from pulsarscope.cli.arguments.options import CommandRequest, ReadOptions
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.inputs.private_keys import read_key_files
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.records import ALL, ROWS
+from pulsarscope.model.records import ALL, ROWS, FrameRow
 from pulsarscope.model.text import hint_for
 
 if TYPE_CHECKING:
@@ -32,8 +32,10 @@ def choose(text: str, known: Sequence[str], option: str, noun: str) -> tuple[str
     return tuple(name for name in known if name in names)
 
 
-def record_kinds(records: str) -> tuple[str, ...]:
-    """Return the kinds named by --records, in the order of the record table. Raises UsageError as `choose` does."""
+def record_kinds(records: str | None) -> tuple[str, ...]:
+    """Return the kinds named by --records, frames by default, in the order of the record table. Raises UsageError as `choose` does."""
+    if records is None:
+        return (FrameRow.kind,)
     kinds = choose(records, (*ROWS, "all"), "--records", "record kind")
     return tuple(kind for kind in ROWS if kind in kinds or ("all" in kinds and kind in ALL))
 

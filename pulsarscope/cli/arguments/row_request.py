@@ -50,8 +50,11 @@ def kinds_of(request: CommandRequest) -> tuple[str, ...]:
     kinds = record_kinds(request.records)
     if request.format not in TRACES:
         return kinds
-    if kinds not in ((FrameRow.kind,), (JourneyRow.kind,)) or request.columns is not None:  # frames are the default
-        raise UsageError(f"--format {request.format} writes complete journeys: leave out --records and --columns")
+    unfit = [] if request.records is None or kinds == (JourneyRow.kind,) else ["--records"]
+    if request.columns is not None:
+        unfit.append("--columns")
+    if unfit:
+        raise UsageError(f"--format {request.format} writes complete journeys: leave out {' and '.join(unfit)}")
     return (JourneyRow.kind,)
 
 
@@ -145,6 +148,8 @@ def _columns(request: CommandRequest) -> tuple[str, ...] | None:
     columns = None if request.columns is None else names_in(request.columns)
     if columns == ():
         raise UsageError("--columns is empty")
+    if columns is not None and (twice := next((name for name in columns if columns.count(name) > 1), None)) is not None:
+        raise UsageError(f"--columns names {twice} more than once")
     return columns
 
 
@@ -201,7 +206,7 @@ def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
     if JourneyRow.kind in kinds or fields_of(request, kinds) is not None:
         return None
     known = column_names(MessageRow.kind)
-    asked = tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known))
+    asked = tuple(name for name in names_in(request.columns) if name in known)
     if _takes_together(request, kinds) and (request.payload is None or "payload" in asked):
         return None
     return (*asked, *(name for name in IDENTIFYING if name not in asked)) if asked and request.once else asked or None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pulsarscope.cli.arguments.options import (
     DecodeFormatOption,
+    DecodeRecordsOption,
     DetailOption,
     Files,
     FollowFileOption,
@@ -11,7 +12,6 @@ from pulsarscope.cli.arguments.options import (
     HexOption,
     JobsOption,
     RawStreamsOption,
-    RecordsOption,
     RedactKeyOption,
     RedactRowsOption,
     RowsRequest,
@@ -26,7 +26,7 @@ class DecodeRequest(RowsRequest, frozen=True, kw_only=True):
     files: Files
     detail: DetailOption = False
     hex: HexOption = False
-    records: RecordsOption = "frame"
+    records: DecodeRecordsOption = None
     format: DecodeFormatOption = None  # type: ignore[assignment]  # more than the others have
     tail: TailOption = None
     follow_file: FollowFileOption = False

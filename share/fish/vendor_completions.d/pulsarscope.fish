@@ -545,7 +545,7 @@ complete -c pulsarscope -n __pulsarscope_first -a config -d 'Show the configurat
 complete -c pulsarscope -n __pulsarscope_first -a selftest -d 'Check this installation against the bundled captures.'
 complete -c pulsarscope -n '__pulsarscope_of decode live' -s V -d 'Show every field of each frame, as a tree.'
 complete -c pulsarscope -n '__pulsarscope_of decode live' -s x -d 'Show the bytes of each frame, annotated.'
-complete -c pulsarscope -n '__pulsarscope_of decode pipeline' -l records -d 'Record kinds: frame, message, exchange, connection, finding, or all of these; journey.' -x -a '(__pulsarscope_several kinds "^.*,")'
+complete -c pulsarscope -n '__pulsarscope_of decode' -l records -d 'Record kinds: frame (by default), message, exchange, connection, finding, or all of these; journey.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of decode' -s f -l format -d 'Write records for programs instead of text; otlp and perfetto write journeys as traces.' -x -a 'json ndjson csv parquet otlp perfetto'
 complete -c pulsarscope -n '__pulsarscope_of decode messages' -l tail -d 'Only the last N records.' -x
 complete -c pulsarscope -n '__pulsarscope_of decode messages follow' -l follow-file -d 'Keep reading as the capture grows, until Ctrl-C; a new file of the same name is read next.'
@@ -637,6 +637,7 @@ complete -c pulsarscope -n '__pulsarscope_of live' -l metrics -d 'Serve counts a
 complete -c pulsarscope -n '__pulsarscope_of live' -l format -d 'Write records for programs instead of text.' -x -a 'json ndjson csv parquet'
 complete -c pulsarscope -n '__pulsarscope_of live' -l records -d 'Record kinds; text shows frames and findings by default.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -s o -l output -d 'New folder, or URI, for a table of each kind.' -x -a '(__fish_complete_directories (commandline -ct))'
+complete -c pulsarscope -n '__pulsarscope_of pipeline' -l records -d 'Record kinds: frame, message, exchange, connection, finding, or all of these; journey.' -x -a '(__pulsarscope_several kinds "^.*,")'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -s f -l format -d 'Format of the tables; delta and iceberg need packages of Spark.' -x -a 'parquet json delta iceberg'
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l partition-by -d 'Folders of tables by day (UTC), by vantage point, or by both in this order.' -x
 complete -c pulsarscope -n '__pulsarscope_of pipeline' -l compact -d 'Merge the small files of such tables into large ones, sorted by time, and exit.' -x -a '(__fish_complete_directories (commandline -ct))'

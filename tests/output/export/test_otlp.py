@@ -137,10 +137,23 @@ def test_spans_of_a_recording_are_the_same_in_every_run_and_nothing_dangles(tmp_
         assert int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"])
 
 
-@pytest.mark.parametrize("options", [{"records": "message"}, {"records": "frame,journey"}, {"columns": "topic"}])
-def test_other_records_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="otlp writes complete journeys"):
-        decode(DecodeRequest(files=[str(E3)], format="otlp", **options))
+@pytest.mark.parametrize("options", [{"records": "message"}, {"records": "frame,journey"}, {"records": "frame"}, {"columns": "topic"}])
+@pytest.mark.parametrize("name", ["otlp", "perfetto"])
+def test_other_records_are_refused(options: dict[str, Any], name: Any) -> None:
+    with pytest.raises(UsageError, match=f"^--format {name} writes complete journeys: leave out --{next(iter(options))}$"):
+        decode(DecodeRequest(files=[str(E3)], format=name, **options))
+
+
+def test_what_is_to_be_left_out_is_named_at_once() -> None:
+    with pytest.raises(UsageError, match="leave out --records and --columns"):
+        decode(DecodeRequest(files=[str(E3)], format="otlp", records="frame", columns="topic"))
+
+
+def test_records_may_name_journeys(tmp_path: Path) -> None:
+    out = [tmp_path / "default", tmp_path / "named"]
+    assert decode(DecodeRequest(files=[str(E3)], format="otlp", out=str(out[0]))) == 0
+    assert decode(DecodeRequest(files=[str(E3)], format="otlp", records="journey", out=str(out[1]))) == 0
+    assert out[0].read_bytes() == out[1].read_bytes()
 
 
 def test_each_line_is_traces_data_of_the_published_definition(tmp_path: Path) -> None:
