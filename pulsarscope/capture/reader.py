@@ -233,7 +233,11 @@ class BlockReader:
         evidence = {"path": self.name}
         if self.looks_like:
             evidence["looks_like"] = self.looks_like
-        return CAPTURE_CODES[code].at(text, evidence, file=self._file)
+        finding = CAPTURE_CODES[code].at(text, evidence, file=self._file)
+        damage = self._progress.damage
+        if code == "not-a-capture" and damage is not None and damage.code == "capture-truncated":
+            finding.hint = "The compressed file is incomplete: copy it again."
+        return finding
 
     def _only_block(self, code: str, text: str) -> Block:
         """Return the only block of an input that is not a capture."""

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import struct
+from typing import Any
 
 import lz4.frame
 import pytest
@@ -74,6 +75,7 @@ def test_a_cut_file_gives_what_it_has(data: bytes, read_bytes: int) -> None:
         findings = findings_of(blocks)
         if "not-a-capture" in findings:  # cut before the file header was decompressed
             assert size < 2000 or data.startswith(b"BZh")  # whose first block has 100 KB
+            assert findings["not-a-capture"].hint == "The compressed file is incomplete: copy it again."
             continue
         segments = segments_of(blocks)
         assert segments == SEGMENTS[: len(segments)]
@@ -142,10 +144,29 @@ def test_what_is_no_capture_inside_is_not_a_capture(content: bytes) -> None:
 
 
 def test_a_broken_first_member_is_not_a_capture() -> None:
-    for data in (b"\x1f\x8b" + bytes(50), b"\x28\xb5\x2f\xfd" + b"\xff" * 50, gzip.compress(DATA)[:15], zst(DATA)[:15]):
+    for data in (b"\x1f\x8b" + bytes(50), b"\x28\xb5\x2f\xfd" + b"\xff" * 50):
         (finding,) = blocks_of(data)[-1].findings
         assert finding.code == "not-a-capture"
         assert "not readable as a capture" in finding.text
+        assert "Give a pcap" in finding.advice
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zst, lzma.compress, bz2.compress, lz4.frame.compress])
+@pytest.mark.parametrize("content", [DATA, DATA[:20]], ids=["capture", "part-of-a-header"])
+@pytest.mark.parametrize("size", [9, 15, -1])
+def test_a_file_cut_before_its_first_block_is_to_be_copied_again(compress: Any, content: bytes, size: int) -> None:
+    data = compress(content)[:size]
+    findings = findings_of(blocks_of(data))
+    if "not-a-capture" in findings:
+        assert findings["not-a-capture"].advice.endswith("The compressed file is incomplete: copy it again.")
+    else:
+        assert content == DATA
+        assert size == -1
+
+
+def test_text_in_a_cut_file_is_not_said_to_be_incomplete() -> None:
+    data = many_blocks(b"some text\n" * 100_000)[:-1]
+    assert "Give a pcap" in findings_of(blocks_of(data))["not-a-capture"].advice
 
 
 @pytest.mark.slow
