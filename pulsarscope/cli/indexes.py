@@ -74,7 +74,7 @@ def find_index(inputs: Inputs, options: Options, *, quiet: bool) -> tuple[Index 
         return None, None
     index, refusals = open_index(places, identity)
     for refusal in refusals if not quiet else ():
-        warn(f"{refusal}: it is not used")
+        warn(f"{refusal}: it is not used; pulsarscope index makes a new one")
     return index, identity
 
 

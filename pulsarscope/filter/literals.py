@@ -45,6 +45,9 @@ WIRESHARK_NAMES = {
 }
 
 
+PATTERN_SHOWN_CHARACTERS = 60
+"""Most characters of a regular expression in its refusal."""
+
 INT64_MAX = (1 << 63) - 1
 
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\", '"': '"', "'": "'"}
@@ -145,10 +148,18 @@ def pattern_of(literal: Literal, known: KnownField) -> str:
         if "bytes" in known.types:
             compile_pattern(pattern.encode())
     except re2.error as error:
-        raise Mismatch(f"invalid regular expression: {error.args[0].decode(errors='replace')}", literal.place) from None
+        raise Mismatch(f"invalid regular expression {_refusal(pattern, error)}", literal.place) from None
     except UnicodeEncodeError:
         raise Mismatch("invalid regular expression: half a surrogate pair is not a character", literal.place) from None
     return pattern
+
+
+def _refusal(pattern: str, error: re2.error) -> str:
+    """Return a quoted regular expression, and the reason why RE2 refuses it."""
+    reason, _, culprit = error.args[0].decode(errors="replace").partition(": ")
+    shown = pattern if len(pattern) <= PATTERN_SHOWN_CHARACTERS else pattern[: PATTERN_SHOWN_CHARACTERS - 1] + "…"
+    where = f' at "{culprit}"' if culprit and culprit != pattern and len(culprit) <= PATTERN_SHOWN_CHARACTERS else ""
+    return f'"{shown}": {reason}{where}'
 
 
 @cache

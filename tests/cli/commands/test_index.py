@@ -138,7 +138,7 @@ def test_a_stale_index_is_reported_and_not_used(capture: Path, capsys: Captured)
     capture.write_bytes(capture.read_bytes()[:-1000])
     assert run_command(CommandRequest(files=[str(capture)], filter="command == CONNECT")) == 4
     captured = capsys.readouterr()
-    assert "it is not used" in captured.err
+    assert "it is not used; pulsarscope index makes a new one" in captured.err
     assert "CONNECT" in captured.out
 
 
