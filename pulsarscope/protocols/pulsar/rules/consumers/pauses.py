@@ -43,7 +43,8 @@ THRESHOLDS = (
         "ack-hole-seconds",
         90,
         SECONDS,
-        "Age of an unacknowledged message; a negative acknowledgement brings it back after 60 s by default.",
+        "Age of an unacknowledged message; a negative acknowledgement brings it back after 60 s by default. The rest of a batch is also "
+        "twice as old as any acknowledged message was.",
         ("ack-hole",),
     ),
     Threshold(
@@ -123,6 +124,10 @@ _EARLY_TIMES = 10
 """An entry counts as forgotten after this multiple of the longest wait of an acknowledged one."""
 
 
+_PART_TIMES = 2
+"""The rest of a batch counts as forgotten only after this multiple of the longest wait of an acknowledged message."""
+
+
 class Hole(msgspec.Struct, frozen=True):
     """The oldest entry that a consumer has not acknowledged, although it acknowledged later ones."""
 
@@ -149,10 +154,16 @@ class Hole(msgspec.Struct, frozen=True):
 
     def is_decided(self, thresholds: Thresholds, longest_held: int, *, ending: bool) -> bool:
         """Return True when the entry will no longer be acknowledged; `longest_held`: longest wait of an acknowledged entry."""
+        if self.is_at_work(longest_held):
+            return False
         if self.age >= thresholds.ns("ack-hole-seconds"):
             return self.later >= thresholds["ack-hole-later"]
         is_old = self.age >= max(thresholds.ns("ack-hole-early-seconds"), _EARLY_TIMES * longest_held)
         return ending and is_old and self.later >= thresholds["ack-hole-early-later"]
+
+    def is_at_work(self, longest_held: int) -> bool:
+        """Return True when batches are acknowledged in part, and the others wait nearly as long: their messages take so long together."""
+        return self.in_part and self.age < _PART_TIMES * longest_held
 
     def text(self, consumer: ConsumerState) -> str:
         """Return the beginning of a sentence about the entry."""
@@ -184,6 +195,7 @@ def report_skipped(context: RuleContext, consumer: ConsumerState, hole: Hole, no
     if (
         later < thresholds["ack-hole-later"]
         or age < max(thresholds["consumer-undecided-hole-turns"] * turn, longest_held)
+        or hole.is_at_work(longest_held)
         or may_lack(context, where.time, now)
     ):
         return

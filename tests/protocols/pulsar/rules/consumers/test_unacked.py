@@ -169,6 +169,21 @@ def test_a_batch_that_is_at_work_for_no_longer_than_others_is_not_undecided(tmp_
     assert {"consumer-undecided", "ack-hole"} & {*diagnose(tmp_path, at_work(50, workers, each, seed=seed, forgotten=1)).codes}
 
 
+@pytest.mark.parametrize("size", [60, 62])
+@pytest.mark.parametrize(("pace", "slow", "hole"), [(2, 30, False), (2, 60, False), (4, 60, False), (1, 90, True), (2, 200, True)])
+def test_the_last_message_of_a_long_batch_may_take_longer_than_some_of_the_next(
+    tmp_path: Path, size: int, pace: int, slow: int, hole: bool
+) -> None:
+    """Each of the others takes `pace` seconds; the last one is at work for `slow` seconds at the end."""
+    talk = subscribed(connected()).client(flow(10_000)).server(delivery(0, batch=size))
+    for number in range(size - 1 + slow // pace):
+        entry, index = (0, number) if number < size - 1 else divmod(number + 1, size)
+        if entry > 0 == index:
+            talk.server(delivery(entry, batch=size))
+        talk.wait(pace * SECOND).client(ack(entry, ack_set=[(1 << size) - 1 & ~(1 << index)]))
+    assert ("ack-hole" in diagnose(tmp_path, talk.client(PING)).codes) == hole
+
+
 @pytest.mark.parametrize("back", [3, 12])
 def test_a_batch_that_is_completed_late_shows_how_long_messages_take(tmp_path: Path, back: int) -> None:
     """Messages of each batch are acknowledged `back` batches later: the oldest one is at work."""
