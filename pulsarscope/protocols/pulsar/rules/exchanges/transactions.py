@@ -31,7 +31,8 @@ CODES = table(
     SESSION.warning(
         "txn-open",
         "A transaction was neither committed nor aborted.",
-        "Consumers wait behind it until its timeout aborts it: look for a client that died, or forgot to end it.",
+        "Consumers wait behind it until its timeout aborts it: look for a client that died, forgot to end it, or works for "
+        "longer than the timeout.",
         to_act="the application",
     ),
     SESSION.error(
@@ -379,6 +380,8 @@ def _report_open(history: TransactionHistory, unfinished: Fact, report: ReportFi
     if not overdue and values["closed"] is None:
         return  # The capture ended before the transaction timed out.
     limit = f", its timeout is {duration(values['ttl'])}" if values["ttl"] else ""
+    if overdue:
+        limit = f": its timeout of {duration(values['ttl'])}, which aborts it, had passed {duration(age - values['ttl'])} earlier"
     closed = f"the {values['closed']} closed the connection" if values["closed"] else "its connection is open"
     text = (
         f"Transaction {history.transaction}{history.on_topics} has no END_TXN after {duration(age)}{limit}; {closed}; steps seen: "

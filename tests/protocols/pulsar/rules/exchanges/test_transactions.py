@@ -29,7 +29,8 @@ def test_one_that_outlives_its_timeout_is_open(tmp_path: Path) -> None:
     wait_until(talk, 90 * SECOND).client(PING).server(PONG)
     rows = findings_of(tmp_path, talk)
     text, evidence = only(rows, "txn-open")
-    assert "(3,5) on persistent://public/default/t has no END_TXN after 90.0 s, its timeout is 60.0 s; its connection is open" in text
+    assert "(3,5) on persistent://public/default/t has no END_TXN after 90.0 s: its timeout of 60.0 s, which aborts it, had passed" in text
+    assert "passed 30.0 s earlier; its connection is open; " in text
     assert text.endswith("steps seen: 1 NEW_TXN, 1 ADD_PARTITION_TO_TXN, 1 SEND.")
     assert [(step["frame"], step["command"], step["about"]) for step in evidence["steps"]] == [
         ("0:7.1", "NEW_TXN", None),
@@ -44,6 +45,17 @@ def test_one_that_its_client_leaves_is_open(tmp_path: Path) -> None:
     text, evidence = only(findings_of(tmp_path, begun().close("client")), "txn-open")
     assert "the client closed the connection" in text
     assert evidence["closed_by"] == "client"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "end"), [(61, "open"), (61, "client"), (100, "client"), (100, "server"), (59, "client"), (5, "server")]
+)
+def test_one_is_said_to_have_timed_out_if_the_capture_shows_it(tmp_path: Path, seconds: int, end: str) -> None:
+    talk = wait_until(begun(), seconds * SECOND).client(PING).server(PONG)
+    text, evidence = only(findings_of(tmp_path, talk if end == "open" else talk.close(end)), "txn-open")
+    assert ("its timeout of 60.0 s, which aborts it, had passed" in text) is (seconds > 60)
+    assert ("its timeout is 60.0 s" in text) is (seconds < 60)
+    assert (evidence["age_ns"] > evidence["ttl_ns"]) is (seconds > 60)
 
 
 def test_one_that_has_time_left_when_the_capture_ends_is_none(tmp_path: Path) -> None:
