@@ -124,22 +124,24 @@ def test_what_may_have_gone_elsewhere_is_not_skipped(tmp_path: Path, why: str) -
 
 
 def dropping(
-    rounds: int, kept: int, dropped: int, *, consumers: int = 1, work_ms: int = 400, takes_turns: bool = False
+    rounds: int, kept: int, dropped: int, *, consumers: int = 1, work_ms: int = 400, takes_turns: bool = False, joins_ms: int = 0
 ) -> list[Conversation]:
     """Slow consumers that request one message at a time, and get `kept` entries; then `dropped` ones are gone, repeatedly.
 
-    With `takes_turns`, another consumer, which the capture lacks, gets every entry after those of the others.
+    With `takes_turns`, another consumer, which the capture lacks, gets every entry after those of the others. With `joins_ms`, they
+    come when all have been published.
     """
-    talks = [subscribed(connected(40000 + number, start=(10 + number) * MILLISECOND)).client(flow(1)) for number in range(consumers)]
+    starts = [(joins_ms + 10 + number) * MILLISECOND for number in range(consumers)]
+    talks = [subscribed(connected(40000 + number, start=start)).client(flow(1)) for number, start in enumerate(starts)]
     entry = at = 0
     for index in range(rounds * kept):
         if index and index % kept == 0:
             entry += dropped
-        at = 200 + index * work_ms // consumers
+        at = joins_ms + 200 + index * work_ms // consumers
         talk = wait_until(talks[index % consumers], at * MILLISECOND).server(delivery(entry))
         wait_until(talk, (at + work_ms - 1) * MILLISECOND).client(ack(entry)).client(flow(1))
         entry += 1 + (takes_turns and index % consumers == consumers - 1)
-    step = max(at // (entry + 1) * MILLISECOND, MILLISECOND)
+    step = max((joins_ms // 2 or at) // (entry + 1) * MILLISECOND, MILLISECOND)
     return [*(talk.wait(100 * MILLISECOND) for talk in talks), publishing(entry + 1, step)]
 
 
@@ -152,6 +154,38 @@ def test_what_is_dropped_again_and_again_is_named_once(tmp_path: Path, kept: int
     assert (evidence["count"], evidence["holes"]) == ((rounds - 1) * dropped, rounds - 1)
     assert (evidence["before"], evidence["after"]) == ([7, kept - 1], [7, kept + dropped])
     assert (row.severity, diagnosis.commands(row)[:2]) == ("warning", ["MESSAGE", "MESSAGE"])
+
+
+SLOW = [*product((2, 6), (12, 15), (30, 200), (1, 2))]
+
+
+@pytest.mark.parametrize(("rounds", "kept", "dropped", "consumers"), SLOW)
+@pytest.mark.parametrize("seconds", [13, 40])
+def test_a_slow_consumer_whose_messages_are_dropped_is_behind(
+    tmp_path: Path, rounds: int, kept: int, dropped: int, consumers: int, seconds: int
+) -> None:
+    """They expire, for example (TTL)."""
+    talks = dropping(rounds, kept, dropped, consumers=consumers, work_ms=consumers * seconds * 1000 // (rounds * kept))
+    diagnosis = diagnose(tmp_path, *talks)
+    row, evidence = diagnosis.only(BEHIND)
+    assert (row.severity, evidence["act"], len(diagnosis.of(SKIPPED))) == ("warning", "client", 1)
+
+
+@pytest.mark.parametrize(("rounds", "kept", "dropped", "consumers"), SLOW)
+@pytest.mark.parametrize(("seconds", "joins"), [(8, 0), (20, 6_000)])
+def test_one_that_is_slow_for_a_moment_or_comes_to_a_backlog_is_not(
+    tmp_path: Path, rounds: int, kept: int, dropped: int, consumers: int, seconds: int, joins: int
+) -> None:
+    work = consumers * seconds * 1000 // (rounds * kept)
+    assert BEHIND not in diagnose(tmp_path, *dropping(rounds, kept, dropped, consumers=consumers, work_ms=work, joins_ms=joins)).codes
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
+@pytest.mark.parametrize("rest", [10, 40])
+def test_one_that_mostly_has_permits_is_not_behind(tmp_path: Path, kind: str, rest: int) -> None:
+    talk = passing_over(5, 45, kind=kind).wait(rest * SECOND).server(delivery(55)).client(ack(55))
+    codes = diagnose(tmp_path, talk, publishing(55, 20 * MILLISECOND)).codes
+    assert (SKIPPED in codes, BEHIND in codes) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -196,8 +196,8 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     evaluate_blocked(topic, facts, report, thresholds)
     evaluate_unknown(topic, facts, report, thresholds)
     evaluate_limited(topic, facts, report, thresholds)
-    evaluate_lag(topic, facts, report, thresholds)
-    evaluate_spans(topic, facts, report, thresholds)
+    behind = evaluate_lag(topic, facts, report, thresholds)
+    evaluate_spans(topic, facts, behind, report, thresholds)
     evaluate_resting(topic, facts, report, thresholds)
     evaluate_uneven(facts, report, thresholds)
     if any(fact.what == WITHHELD and fact.values["txn"] for fact in facts):

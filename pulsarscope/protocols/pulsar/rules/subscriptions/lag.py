@@ -91,8 +91,12 @@ Course = list[tuple[int, int]]
 """Time and entry of the furthest message of a ledger."""
 
 
-def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report subscriptions that fall behind, or that skip published messages."""
+def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> set[tuple[Any, Any]]:
+    """Report subscriptions that fall behind, or that skip published messages.
+
+    Return the subscriptions, each with its broker, whose consumers are reported as too slow.
+    """
+    behind = set()
     subscriptions: dict[tuple[Any, Any], list[Fact]] = {}
     published: dict[Any, list[Fact]] = {}
     skipped: dict[Any, list[Fact]] = {}
@@ -110,9 +114,12 @@ def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thres
             skipped.setdefault(fact.values["subscription"], []).append(fact)
     for (subscription, server), delivered in subscriptions.items():
         here = published.get(server, ())
+        known = any(_is_behind(fact, subscription) for fact in facts)
         if not any(_report_skipped(topic, fact, here, delivered, report) for fact in skipped.get(subscription, ())) and here:
-            known = any(_is_behind(fact, subscription) for fact in facts)
-            _report_growth(topic, here, delivered, report, thresholds, is_known=known)
+            known = _report_growth(topic, here, delivered, report, thresholds, is_known=known) or known
+        if known:
+            behind.add((subscription, server))
+    return behind
 
 
 def are_of_one_producer(before: Mapping[str, Any], after: Mapping[str, Any], entries: int) -> bool:
@@ -137,26 +144,29 @@ def _report_growth(
     thresholds: Thresholds,
     *,
     is_known: bool,
-) -> None:
-    """Report a backlog that grows, and the consumers that take too little, unless they are known to be behind (`is_known`)."""
+) -> bool:
+    """Report a backlog that grows, and the consumers that take too little, unless they are known to be behind (`is_known`).
+
+    Return True if these consumers are reported.
+    """
     ledger = delivered[-1].values["position"][0]
     sent, got = _course(published, ledger), _course(delivered, ledger)
     if len(sent) < PARTS or len(got) < PARTS:
-        return
+        return False
     began, end = max(sent[0][0], got[0][0]), sent[-1][0]
     begin = _begin_of_growth(sent, got, began)
     rest = max(thresholds.ns("backlog-growing-rest-seconds"), _longest_rest(got, begin))
     if end - begin < thresholds.ns("backlog-growing-seconds") or end - got[-1][0] > rest:
-        return
+        return False
     lags = [_entry_at(sent, time) - _entry_at(got, time) for time in (begin + (end - begin) * part // PARTS for part in range(PARTS + 1))]
     came, went = (round(_entry_at(course, end) - _entry_at(course, begin)) for course in (sent, got))
     grown = came - went
     if grown < thresholds["backlog-growing-entries"] or came < thresholds["backlog-growing-factor"] * max(went, 1):
-        return
+        return False
     if any(2 * PARTS * (after - before) < grown for before, after in pairwise(lags)):
-        return
+        return False
     if end - begin < thresholds.ns("backlog-growing-burst-seconds") and _is_burst(sent, began, begin):
-        return
+        return False
     values, act = delivered[-1].values, _holder(delivered)
     way = None if act == "client" else _way(delivered, went, end - begin)
     if way is not None:
@@ -185,6 +195,8 @@ def _report_growth(
     if act == "client" and not is_known and end - begin >= thresholds.ns("consumer-behind-backlog-seconds"):
         connections = list(dict.fromkeys(fact.where.connection for fact in delivered))[:DIAGNOSIS_NAMES_MAX]
         report("consumer-behind", delivered[-1].where, f"{text}.", evidence | {"connections": connections})
+        return True
+    return False
 
 
 def _holder(delivered: Sequence[Fact]) -> str | None:

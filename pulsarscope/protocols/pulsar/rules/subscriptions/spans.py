@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -78,8 +78,13 @@ def may_be_elsewhere(subscription: str | None, server: str, position: Position, 
     return sum(after[0] <= position[1] for _, after in pairwise(_merged(group, position[0]))) > HOLES_MAX
 
 
-def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report messages that a subscription never got, and the Key_Shared consumer for which its keys wait."""
+def evaluate_spans(
+    topic: str, facts: Sequence[Fact], behind: Collection[tuple[Any, Any]], report: ReportFinding, thresholds: Thresholds
+) -> None:
+    """Report messages that a subscription never got, and the consumers that are too slow, or for which the keys of others wait.
+
+    `behind`: subscriptions, each with its broker, whose consumers are reported as too slow.
+    """
     groups: dict[tuple[Any, Any], list[Fact]] = {}
     for fact in facts:
         if fact.what == SPANS:
@@ -98,7 +103,9 @@ def evaluate_spans(topic: str, facts: Sequence[Fact], report: ReportFinding, thr
             continue
         waits = any(fact.what == HOLDING and fact.values["subscription"] == subscription for fact in facts)
         if not is_ordered or not (waits or any(fact.values["permits"] <= 0 and not fact.values["closed"] for fact in group)):
-            _report_skipped(topic, group, merged, ledger, published, report, thresholds)
+            since = _report_skipped(topic, group, merged, ledger, published, report, thresholds)
+            if since is not None and (subscription, server) not in behind:
+                _report_too_slow(topic, group, since, report, thresholds)
 
 
 def _merged(group: Sequence[Fact], ledger: int) -> list[Span]:
@@ -121,12 +128,14 @@ def _report_skipped(
     published: Sequence[Fact],
     report: ReportFinding,
     thresholds: Thresholds,
-) -> None:
-    """Report a hole in the deliveries to a subscription, if its messages were published within the capture."""
-    holes = [*pairwise(merged)]
+) -> int | None:
+    """Report a hole in the deliveries to a subscription, if its messages were published within the capture.
+
+    Return the time from which on they were published; None if there is none.
+    """
+    holes, since = [*pairwise(merged)], None
     if len(holes) > HOLES_MAX:
-        _report_dropped(topic, group, merged, ledger, published, report, thresholds)
-        return
+        return _report_dropped(topic, group, merged, ledger, published, report, thresholds)
     for before, after in holes:
         count = after[0] - before[1] - 1
         where = after[2]
@@ -150,6 +159,39 @@ def _report_skipped(
         if all(2 * fact.values["lacking_ns"] >= fact.values["life_ns"] for fact in group):
             text += f" {'It' if len(group) == 1 else 'They'} had no permits most of the time: the entries may have expired before."
         report("messages-skipped", where, text, evidence)
+        since = _first_within(published, ledger, before[1]) if since is None else since
+    return since
+
+
+def _first_within(published: Sequence[Fact], ledger: int, entry: int) -> int | None:
+    """Return the time at which the first message behind an entry was published."""
+    return next((fact.where.time for fact in published if [*fact.values["position"]] > [ledger, entry]), None)
+
+
+def _report_too_slow(topic: str, group: Sequence[Fact], since: int, report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report the consumers of a subscription that mostly had no permits while messages were published, from `since` on, and dropped."""
+    slow = [fact for fact in group if 2 * fact.values["lacking_ns"] >= fact.values["life_ns"] and fact.values["acks"] > 1]
+    least = thresholds.ns("consumer-behind-backlog-seconds")
+    if len(slow) < len(group) or any(fact.values["life_ns"] < least or fact.values["began"] > since for fact in group):
+        return  # those that come later find a backlog
+    consumer = max(slow, key=lambda fact: fact.values["lacking_ns"])
+    values = consumer.values
+    text = f"{values['title']} had no permits for {duration(values['lacking_ns'])} of {duration(values['life_ns'])}"
+    text += f", like the {len(group) - 1:,} others of its subscription" if len(group) > 1 else ""
+    text += ": messages that were published meanwhile were dropped before it took them."
+    evidence = {
+        "frames": [consumer.where.name],
+        "consumer_id": values["consumer_id"],
+        "consumer_name": values["consumer_name"],
+        "topic": topic,
+        "subscription": values["subscription"],
+        "delivered": values["delivered"],
+        "lacking_ns": values["lacking_ns"],
+        "span_ns": values["life_ns"],
+        "act": "client",
+        **thresholds.evidence("consumer-behind-backlog-seconds"),
+    }
+    report("consumer-behind", consumer.where, text, evidence)
 
 
 def _hole_evidence(
@@ -179,11 +221,14 @@ def _report_dropped(
     published: Sequence[Fact],
     report: ReportFinding,
     thresholds: Thresholds,
-) -> None:
-    """Report slow consumers, without others in their subscription, that repeatedly missed some messages."""
+) -> int | None:
+    """Report slow consumers, without others in their subscription, that repeatedly missed some messages.
+
+    Return the time from which on these were published; None if there are none.
+    """
     known = min((fact for fact in published if fact.values["position"][0] == ledger), key=lambda fact: fact.where, default=None)
     if known is None or any(2 * fact.values["lacking_ns"] < fact.values["life_ns"] for fact in group):
-        return
+        return None
     full = [fact.values["exhausted"][-1] for fact in group if len(fact.values["exhausted"]) >= EXHAUSTED_MAX]
     until = min((entry for number, entry in full if number == ledger), default=merged[-1][1])
     holes = [(before, after) for before, after in pairwise(merged) if after[0] <= until]
@@ -195,10 +240,10 @@ def _report_dropped(
         if after[0] - before[1] > thresholds["messages-skipped-entries"] and known.values["position"][1] <= before[1] + 1
     ]
     if not wide or followed < TURNS * len(group) * len(holes):
-        return
+        return None
     (before, after), count = wide[0], sum(after[0] - before[1] - 1 for before, after in wide)
     if any(not fact.values["closed"] and fact.where.time < wide[-1][1][2].time for fact in group):
-        return  # as for a single hole
+        return None  # as for a single hole
     evidence = _hole_evidence(topic, group, ledger, wide[0], known, {"count": count, "holes": len(wide)}, thresholds)
     consumers = "its consumer" if len(group) == 1 else f"its {len(group):,} consumers"
     text = f"Subscription {evidence['subscription']} on {topic} never got {count:,} of {merged[-1][1] - merged[0][0] + 1:,} entries, in "
@@ -206,6 +251,7 @@ def _report_dropped(
     text += f"{consumers} had no permits most of the time, but got all others one after the other, "
     text += "as if no consumer outside the capture took any."
     report("messages-skipped", after[2], text, evidence)
+    return _first_within(published, ledger, before[1])
 
 
 def _report_slow(
