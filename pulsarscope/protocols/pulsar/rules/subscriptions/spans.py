@@ -177,7 +177,7 @@ def _report_too_slow(topic: str, group: Sequence[Fact], since: int, report: Repo
     consumer = max(slow, key=lambda fact: fact.values["lacking_ns"])
     values = consumer.values
     text = f"{values['title']} had no permits for {duration(values['lacking_ns'])} of {duration(values['life_ns'])}"
-    text += f", like the {len(group) - 1:,} others of its subscription" if len(group) > 1 else ""
+    text += f", like {plural(len(group) - 1, 'other')} of its subscription" if len(group) > 1 else ""
     text += ": messages that were published meanwhile were dropped before it took them."
     evidence = {
         "frames": [consumer.where.name],
