@@ -539,13 +539,13 @@ def test_other_resets_of_connections_that_the_capture_lacks_are_no_refusals(flag
     assert problem_codes(findings_of(tmp_path, *resets)) == []
 
 
-@pytest.mark.parametrize(("end", "code"), [("reset", "broker-down"), ("closed", "broker-outage"), ("reset by the client", "broker-outage")])
+@pytest.mark.parametrize(("end", "code"), [("reset", "broker-down"), ("closed", "broker-outage"), ("reset between", "broker-outage")])
 @pytest.mark.parametrize(("times", "every"), [(1, 0), (3, 2 * SECOND), (8, 3 * SECOND)])
 def test_a_capture_of_the_answers_only_shows_that_a_broker_that_reset_a_connection_was_down(
     end: str, code: str, times: int, every: int, tmp_path: Path
 ) -> None:
     first = working(BROKER, 0)
-    first = first.close("server") if end == "closed" else first.reset("server" if end == "reset" else "client")
+    first = first.close("server") if end == "closed" else first.reset("server", foreign=end == "reset between")
     talks = [first, *tries("refused", times, every, start=SECOND), working(BROKER, 40 * SECOND, port=43000)]
     _, evidence = only(findings_of(tmp_path, *heard(talks, 2)), code)
     assert evidence["count"] == times

@@ -7,7 +7,6 @@ from itertools import accumulate
 
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding, Where
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Thresholds
@@ -38,11 +37,6 @@ CODES = table(
 
 def _last_to_end(former: Fact, latter: Fact) -> Fact:
     return former if former.values["end"] > latter.values["end"] else latter
-
-
-def _is_reset_unheard(fact: Fact) -> bool:
-    """Return True for a connection that its broker reset, and of whose client the capture has nothing."""
-    return fact.values["closed"] == "rst" and fact.values["closed_by"] == SERVER and not fact.values["client_bytes"]
 
 
 def judge_outages(
@@ -96,6 +90,6 @@ def judge_outages(
             text += f"; {late_text(slowest.values['title'], slowest.values['evidence']['latency_ns'])[:-1]}"
         where = between[0].where if between else back.where
         is_down = end is not None and (end.values["code"] == CLOSED or (is_withdrawn and bool(between)))
-        is_down = is_down or (lost is not None and _is_reset_unheard(lost) and "refused" in kinds_of(between))
+        is_down = is_down or (lost is not None and lost.values.get("broken", False) and "refused" in kinds_of(between))
         report("broker-down" if is_down else "broker-outage", where, f"{text}.", evidence)
     return [fact for fact in late if fact.where not in explained]

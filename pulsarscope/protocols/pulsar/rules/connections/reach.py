@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
-from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.findings import RESET_BETWEEN, SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -156,6 +156,8 @@ class ReachRule(ConnectionRule):
         """Emit whether the server answered."""
         values = {"server": self._context.server, "server_bytes": row.server_bytes, "client_bytes": row.client_bytes, "closed": row.closed}
         values |= {"closed_by": row.closed_by, "end": row.end, "used": self._used, "tls": row.tls}
+        is_broken = row.closed == "rst" and row.closed_by == SERVER and not row.client_bytes  # the capture may lack the client's direction
+        values["broken"] = is_broken and not self._context.reported(RESET_BETWEEN)
         values["lookups"] = max((times for times, _ in self._asked.values()), default=0)
         self._context.emit_fact(REACH, host(self._context.client), where_of(row), SPOKEN, values)
 
