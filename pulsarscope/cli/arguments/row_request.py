@@ -148,8 +148,6 @@ def _columns(request: CommandRequest) -> tuple[str, ...] | None:
     columns = None if request.columns is None else names_in(request.columns)
     if columns == ():
         raise UsageError("--columns is empty")
-    if columns is not None and (twice := next((name for name in columns if columns.count(name) > 1), None)) is not None:
-        raise UsageError(f"--columns names {twice} more than once")
     return columns
 
 
@@ -206,7 +204,7 @@ def _message_columns(request: CommandRequest) -> tuple[str, ...] | None:
     if JourneyRow.kind in kinds or fields_of(request, kinds) is not None:
         return None
     known = column_names(MessageRow.kind)
-    asked = tuple(name for name in names_in(request.columns) if name in known)
+    asked = tuple(dict.fromkeys(name for name in names_in(request.columns) if name in known))
     if _takes_together(request, kinds) and (request.payload is None or "payload" in asked):
         return None
     return (*asked, *(name for name in IDENTIFYING if name not in asked)) if asked and request.once else asked or None
