@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
-from pulsarscope.model.bounded_tables import remember
+from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
@@ -81,25 +81,25 @@ class DepartureRule(ConnectionRule):
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._clients: dict[tuple[str, int], tuple[str, str]] = {}
+        self._clients: dict[tuple[str, int], tuple[str, str]] = NOTHING
         """Topic and name by noun and id."""
-        self._requests: dict[str, tuple[str, int]] = {}
+        self._requests: dict[str, tuple[str, int]] = NOTHING
         """Noun and id by name of the request's frame."""
-        self._unnamed: set[tuple[str, int]] = set()
+        self._unnamed: dict[tuple[str, int], None] = NOTHING
         """Noun and id of producers that asked without a name."""
-        self._chosen: dict[tuple[str, int], str] = {}
+        self._chosen: dict[tuple[str, int], str] = NOTHING
         """First name that the broker chose, by topic and id of producers that always ask without a name, even when they come back."""
-        self._unknown: dict[tuple[str, int], Closing] = {}
+        self._unknown: dict[tuple[str, int], Closing] = NOTHING
         """By noun and id, clients from before the capture, until one comes back with this id and names its topic."""
-        self._seeks: set[tuple[str, str | None]] = set()
+        self._seeks: dict[tuple[str, str | None], None] = NOTHING
         """Topics and subscriptions with a SEEK, after which the broker closes their consumers."""
-        self._sought: dict[int, None] = {}
+        self._sought: dict[int, None] = NOTHING
         """Ids of consumers from before the capture with a SEEK."""
         self._gave_up_at: int | None = None
         """Time at which the broker last closed a client, in nanoseconds."""
         self._refused_at: int | None = None
         """Time of the last refusal of a request by a broker that gives up topics."""
-        self._moving: dict[str, int] = {}
+        self._moving: dict[str, int] = NOTHING
         """Time of the first refusal of topics that move, in nanoseconds."""
 
     def _request(self, row: FrameRow) -> None:
@@ -110,9 +110,11 @@ class DepartureRule(ConnectionRule):
             chosen = self._chosen.get((row.topic, number)) if noun == "producer" else None
             name = f"{noun} {fields.get(name_field) or chosen or number}"
             if noun == "producer" and not fields.get(name_field):
-                self._unnamed.add((noun, number))
+                self._unnamed = self._unnamed or {}
+                self._unnamed[noun, number] = None
             else:
-                self._unnamed.discard((noun, number))
+                self._unnamed.pop((noun, number), None)
+            self._clients, self._requests = self._clients or {}, self._requests or {}
             self._clients[noun, number] = client = row.topic, f"{name} of {row.subscription}" if row.subscription else name
             if (closing := self._unknown.pop((noun, number), None)) is not None:
                 self._closed(*client, noun, closing._replace(subscription=row.subscription))
@@ -124,6 +126,7 @@ class DepartureRule(ConnectionRule):
         name = (row.fields or {}).get("producer_name")
         if name and request is not None and (client := self._clients.get(request)) is not None and client[1] == f"producer {request[1]}":
             self._clients[request] = client[0], f"producer {name}"
+            self._chosen = self._chosen or {}
             remember(self._chosen, (client[0], request[1]), name, CLIENTS_MAX)
 
     def _response(self, row: ExchangeRow) -> None:
@@ -170,6 +173,7 @@ class DepartureRule(ConnectionRule):
         if topic is not None:
             self._closed(topic, name, noun, Closing(where_of(row), url, row.subscription), **self._asked((noun, number)))
         elif self._context.lost and number not in self._sought:
+            self._unknown = self._unknown or {}
             remember(self._unknown, (noun, number), Closing(where_of(row), url, None, unknown=True), CLIENTS_MAX)
 
     def _asked(self, client: tuple[str, int] | None) -> dict[str, Any]:
@@ -185,10 +189,12 @@ class DepartureRule(ConnectionRule):
 
     def _seek(self, row: FrameRow) -> None:
         if named_topic(row.topic) is None:
+            self._sought = self._sought or {}
             remember(self._sought, (row.fields or {}).get("consumer_id", -1), None, CLIENTS_MAX)
         elif row.topic is not None:
             if len(self._seeks) < CLIENTS_MAX:
-                self._seeks.add((row.topic, row.subscription))
+                self._seeks = self._seeks or {}
+                self._seeks[row.topic, row.subscription] = None
             self._emit(row.topic, where_of(row), "seek", "", subscription=row.subscription)
 
     def _migrated(self, row: FrameRow) -> None:
@@ -229,6 +235,7 @@ class DepartureRule(ConnectionRule):
     def _emit_refusal(self, topic: str, name: str, row: ExchangeRow, **asked: Any) -> None:
         message = error_message_text(row.error_message)
         if is_moving(row.error, row.error_message) and len(self._moving) < CLIENTS_MAX:
+            self._moving = self._moving or {}
             self._moving.setdefault(topic, row.time)
         answer = {"frame": response_name(row), "error": row.error, "message": message, **asked}
         self._emit(topic, where_of(row), "refused", name, request=row.request, **answer)
