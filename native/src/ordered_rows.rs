@@ -420,7 +420,7 @@ impl OrderedRows {
             for (_, of) in &self.order {
                 match of {
                     Of::Frame(batch, index) => {
-                        encode_rows(&mut of_python, encode, lines.lines())?;
+                        encode_rows(&mut of_python, encode, &mut lines.out)?;
                         if let Entry::Frame(frame) = &batches[*batch as usize].entries[*index as usize] {
                             lines.append(*batch, &batches[*batch as usize], frame)?;
                         }
@@ -429,8 +429,8 @@ impl OrderedRows {
                     Of::Messages(..) => {}
                 }
             }
-            encode_rows(&mut of_python, encode, lines.lines())?;
-            Ok(PyBytes::new(py, lines.lines()))
+            encode_rows(&mut of_python, encode, &mut lines.out)?;
+            Ok(PyBytes::new(py, &lines.out))
         })
     }
 
@@ -454,7 +454,6 @@ impl OrderedRows {
             let mut forms = LineForms::default();
             let mut place = start;
             let mut chosen = chosen.map(|(frames, exchanges)| (JsonColumns::of(frames), JsonColumns::of(exchanges)));
-            let mut line = Vec::new();
             while let Some((_, of)) = self.order.get(place).filter(|_| out.len() < PART_BYTES) {
                 place += 1;
                 match of {
@@ -469,19 +468,19 @@ impl OrderedRows {
                         let frames = &batches[*batch as usize];
                         if let Entry::Frame(frame) = &frames.entries[*index as usize] {
                             let reader = frames.reader.bind(py).get();
-                            let lines = if chosen.is_some() { &mut line } else { &mut out };
+                            let start = out.len();
                             if !self.frameless {
-                                frames.write_line(py, &reader.tables, frame, &mut times, lines)?;
+                                frames.write_line(py, &reader.tables, frame, &mut times, &mut out)?;
                             }
                             if let Some((columns, _)) = &mut chosen {
-                                columns.reduce(&mut line, &mut out);
+                                columns.reduce(&mut out, start);
                             }
-                            let lines = if chosen.is_some() { &mut line } else { &mut out };
+                            let start = out.len();
                             if self.exchanges {
-                                frames.write_exchange(py, &reader.tables, frame, &mut times, lines)?;
+                                frames.write_exchange(py, &reader.tables, frame, &mut times, &mut out)?;
                             }
                             if let Some((_, columns)) = &mut chosen {
-                                columns.reduce(&mut line, &mut out);
+                                columns.reduce(&mut out, start);
                             }
                         }
                     }

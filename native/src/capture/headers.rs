@@ -252,8 +252,7 @@ fn find(packet: &[u8], link_type: u32) -> Option<Content> {
         let ip = match ethertype {
             IPV4 => ipv4(data, at)?,
             IPV6 => ipv6(data, at)?,
-            PPPOE => return None,
-            _ if VLAN.contains(&ethertype) || MPLS.contains(&ethertype) => return None,
+            _ if ethertype == PPPOE || VLAN.contains(&ethertype) || MPLS.contains(&ethertype) => return None,
             _ => return Some(Content::Other),
         };
         if ip.protocol == TCP {

@@ -6,18 +6,20 @@ use std::ops::Range;
 pub struct JsonColumns {
     /// Names in quotes, with the colon.
     keys: Vec<Vec<u8>>,
-    /// Values of the columns in the current line, with their keys.
+    /// Values of the columns in the current line, with their keys, and the line of these alone.
     found: Vec<Range<usize>>,
+    reduced: Vec<u8>,
 }
 
 impl JsonColumns {
     pub fn of(names: Vec<String>) -> Self {
         let keys: Vec<Vec<u8>> = names.iter().map(|name| format!("\"{name}\":").into_bytes()).collect();
-        JsonColumns { found: vec![0..0; keys.len()], keys }
+        JsonColumns { found: vec![0..0; keys.len()], keys, reduced: Vec::new() }
     }
 
-    /// Replace a line, if there is one, by one with only these columns.
-    pub fn reduce(&mut self, line: &mut Vec<u8>, out: &mut Vec<u8>) {
+    /// Replace the line that begins at a position, if there is one, by one with only these columns.
+    pub fn reduce(&mut self, lines: &mut Vec<u8>, start: usize) {
+        let line = &lines[start..];
         if line.is_empty() {
             return;
         }
@@ -31,13 +33,15 @@ impl JsonColumns {
             }
             at = member.end;
         }
-        out.extend_from_slice(&line[kind]);
+        self.reduced.clear();
+        self.reduced.extend_from_slice(&line[kind]);
         for member in self.found.iter().filter(|member| !member.is_empty()) {
-            out.push(b',');
-            out.extend_from_slice(&line[member.clone()]);
+            self.reduced.push(b',');
+            self.reduced.extend_from_slice(&line[member.clone()]);
         }
-        out.extend_from_slice(b"}\n");
-        line.clear();
+        self.reduced.extend_from_slice(b"}\n");
+        lines.truncate(start);
+        lines.extend_from_slice(&self.reduced);
     }
 }
 
@@ -84,17 +88,19 @@ fn end_of_string(json: &[u8], start: usize) -> usize {
 pub struct CsvColumns {
     /// Places of the chosen cells in a complete line.
     places: Vec<usize>,
-    /// Cells of the current line.
+    /// Cells of the current line, and the line of the chosen ones.
     cells: Vec<Range<usize>>,
+    reduced: Vec<u8>,
 }
 
 impl CsvColumns {
     pub fn of(places: Vec<usize>) -> Self {
-        CsvColumns { places, cells: Vec::new() }
+        CsvColumns { places, cells: Vec::new(), reduced: Vec::new() }
     }
 
-    /// Replace a line by one with only these cells.
-    pub fn reduce(&mut self, line: &mut Vec<u8>, out: &mut Vec<u8>) {
+    /// Replace the line that begins at a position by one with only these cells.
+    pub fn reduce(&mut self, lines: &mut Vec<u8>, start: usize) {
+        let line = &lines[start..];
         self.cells.clear();
         let mut at = 0;
         while line[at] != b'\r' {
@@ -102,18 +108,19 @@ impl CsvColumns {
             self.cells.push(at..end);
             at = end + usize::from(line[end] == b',');
         }
-        let start = out.len();
+        self.reduced.clear();
         for (number, place) in self.places.iter().enumerate() {
             if number > 0 {
-                out.push(b',');
+                self.reduced.push(b',');
             }
-            out.extend_from_slice(self.cells.get(*place).map_or(b"", |cell| &line[cell.clone()]));
+            self.reduced.extend_from_slice(self.cells.get(*place).map_or(b"", |cell| &line[cell.clone()]));
         }
-        if out.len() == start {
-            out.extend_from_slice(b"\"\""); // readers skip empty lines
+        if self.reduced.is_empty() {
+            self.reduced.extend_from_slice(b"\"\""); // readers skip empty lines
         }
-        out.extend_from_slice(b"\r\n");
-        line.clear();
+        self.reduced.extend_from_slice(b"\r\n");
+        lines.truncate(start);
+        lines.extend_from_slice(&self.reduced);
     }
 }
 

@@ -22,34 +22,23 @@ pub struct CsvLines<'a, 'py> {
     names: HashMap<(u32, u32), [Vec<u8>; 4]>,
     times: Times,
     text: Vec<u8>,
-    /// Complete lines, or the current one if columns are chosen.
-    line: Vec<u8>,
     chosen: Option<CsvColumns>,
-    out: Vec<u8>,
+    pub out: Vec<u8>,
 }
 
 impl<'a, 'py> CsvLines<'a, 'py> {
     /// `places`: those of the chosen columns among all columns; None for all.
     pub fn new(cell: &'a Bound<'py, PyAny>, places: Option<Vec<usize>>) -> Self {
         let (cells, names, times) = Default::default();
-        let (text, line, out) = Default::default();
-        CsvLines { cell, cells, names, times, text, line, chosen: places.map(CsvColumns::of), out }
-    }
-
-    /// Lines so far, to which lines of other rows may be appended.
-    pub fn lines(&mut self) -> &mut Vec<u8> {
-        if self.chosen.is_some() {
-            &mut self.out
-        } else {
-            &mut self.line
-        }
+        CsvLines { cell, cells, names, times, text: Vec::new(), chosen: places.map(CsvColumns::of), out: Vec::new() }
     }
 
     /// Append the line of a frame.
     pub fn append(&mut self, batch: u32, frames: &Frames, frame: &Frame) -> PyResult<()> {
+        let start = self.out.len();
         self.append_all(batch, frames, frame)?;
         if let Some(chosen) = &mut self.chosen {
-            chosen.reduce(&mut self.line, &mut self.out);
+            chosen.reduce(&mut self.out, start);
         }
         Ok(())
     }
@@ -70,7 +59,7 @@ impl<'a, 'py> CsvLines<'a, 'py> {
             self.names.insert(key, made);
         }
         let [source, connection, dissector, direction] = &self.names[&key];
-        let out = &mut self.line;
+        let out = &mut self.out;
         out.extend_from_slice(source);
         for value in [frames.file(frame), frame.packet, i64::from(frame.sub())] {
             out.push(b',');
@@ -94,12 +83,12 @@ impl<'a, 'py> CsvLines<'a, 'py> {
         let payload = parts.payload_at > 0;
         if payload {
             let digits = json::hex(parts.checksum);
-            self.line.extend_from_slice(b",good,");
-            self.line.extend_from_slice(&digits);
-            self.line.push(b',');
-            self.line.extend_from_slice(&digits);
+            self.out.extend_from_slice(b",good,");
+            self.out.extend_from_slice(&digits);
+            self.out.push(b',');
+            self.out.extend_from_slice(&digits);
         } else {
-            self.line.extend_from_slice(b",,,");
+            self.out.extend_from_slice(b",,,");
         }
         self.message(frames, frame, parts.metadata, tables.metadata)?;
         self.number(payload.then(|| i64::from(frame.size() - parts.payload_at)));
@@ -108,15 +97,15 @@ impl<'a, 'py> CsvLines<'a, 'py> {
         for text in [frames.known(py, named.topic), frames.producer_name(py, frame), frames.known(py, named.subscription)] {
             self.known(text.as_ref().map(|text| text.to_str()).transpose()?)?;
         }
-        self.line.push(b',');
+        self.out.push(b',');
         if let Some((file, packet, sub)) = named.request {
             for (value, behind) in [(file, ":"), (packet, "."), (sub, "")] {
-                json::number(value, &mut self.line);
-                self.line.extend_from_slice(behind.as_bytes());
+                json::number(value, &mut self.out);
+                self.out.extend_from_slice(behind.as_bytes());
             }
         }
         self.number(named.latency);
-        self.line.extend_from_slice(b",ok,,,\r\n");
+        self.out.extend_from_slice(b",ok,,,\r\n");
         Ok(())
     }
 
@@ -125,21 +114,21 @@ impl<'a, 'py> CsvLines<'a, 'py> {
     }
 
     fn number(&mut self, value: Option<i64>) {
-        self.line.push(b',');
+        self.out.push(b',');
         if let Some(value) = value {
-            json::number(value, &mut self.line);
+            json::number(value, &mut self.out);
         }
     }
 
     fn known(&mut self, text: Option<&str>) -> PyResult<()> {
-        self.line.push(b',');
+        self.out.push(b',');
         let Some(text) = text else { return Ok(()) };
         if let Some(cell) = self.cells.get(text) {
-            self.line.extend_from_slice(cell);
+            self.out.extend_from_slice(cell);
             return Ok(());
         }
         let cell = self.cell.call1((text,))?.cast::<PyBytes>()?.as_bytes().to_vec();
-        self.line.extend_from_slice(&cell);
+        self.out.extend_from_slice(&cell);
         if self.cells.len() >= CELLS_MAX {
             self.cells.clear();
         }
@@ -149,7 +138,7 @@ impl<'a, 'py> CsvLines<'a, 'py> {
 
     /// Append the JSON of a message, in quotes if it contains quotes.
     fn message(&mut self, frames: &Frames, frame: &Frame, range: Option<Range>, plan: usize) -> PyResult<()> {
-        self.line.push(b',');
+        self.out.push(b',');
         let Some(range) = range else { return Ok(()) };
         let py = self.cell.py();
         let tables = &frames.reader.bind(py).get().tables;
@@ -158,17 +147,17 @@ impl<'a, 'py> CsvLines<'a, 'py> {
             .write(py, frames.slice(py, frame, range), plan, &mut self.text)
             .ok_or_else(|| PyRuntimeError::new_err("a frame that was checked is not plain any more"))?;
         if !self.text.contains(&b'"') {
-            self.line.extend_from_slice(&self.text); // an object without fields
+            self.out.extend_from_slice(&self.text); // an object without fields
             return Ok(());
         }
-        self.line.push(b'"');
+        self.out.push(b'"');
         for byte in &self.text {
             if *byte == b'"' {
-                self.line.push(b'"');
+                self.out.push(b'"');
             }
-            self.line.push(*byte);
+            self.out.push(*byte);
         }
-        self.line.push(b'"');
+        self.out.push(b'"');
         Ok(())
     }
 }
