@@ -131,12 +131,12 @@ class DepartureRule(ConnectionRule):
 
     def _response(self, row: ExchangeRow) -> None:
         where = where_of(row)
-        self._note_error(row)
         request = self._requests.pop(where.name, None)
         client = None if request is None else self._clients.get(request)
         if client is None:
             self._refusal(row)
             return
+        self._note_error(row)
         topic, name = client
         response = response_name(row)
         if row.status == "ok":

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import Where, where_of
+from pulsarscope.dissect.contract.rules import RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
@@ -160,3 +160,9 @@ class Aging(NamedTuple):
             "bytes_per_second": round(rate),
         }
         return "producer-behind", self.last.where, text, evidence
+
+
+def emit_stored_late(context: RuleContext, topic: str | None, where: Where, latency: int) -> None:
+    """Emit that a SEND waited for its broker, if it did so for long; `latency` in nanoseconds."""
+    if topic is not None and latency >= context.thresholds.ns("slow-publish-seconds"):
+        context.emit_fact(AGES, topic, where, STORED_LATE, {"latency": latency})

@@ -13,7 +13,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.evidence import closed_windows, frame_names, gap_note, response_name, unanswered
-from pulsarscope.protocols.pulsar.rules.sends.ages import AGES, SENT_LATE, STORED_LATE, Aging
+from pulsarscope.protocols.pulsar.rules.sends.ages import AGES, SENT_LATE, Aging, emit_stored_late
 from pulsarscope.protocols.pulsar.rules.sends.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
 from pulsarscope.protocols.pulsar.rules.sends.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import rounded
@@ -262,8 +262,7 @@ class PublishRule(ConnectionRule):
         latency, where, answer, entry, topic = self._slowest
         host, frames = self._context.server.rpartition(":")[0], [where.name, answer]
         values = {"latency": latency, "fastest": self._fastest, "topic": topic, "frames": frames, "entry": entry, "host": host}
-        if topic is not None and latency >= self._context.thresholds.ns("slow-publish-seconds"):
-            self._context.emit_fact(AGES, topic, where, STORED_LATE, {"latency": latency})
+        emit_stored_late(self._context, topic, where, latency)
         for window, what in ((self._window, PUBLISHED), (self._window + 1, PASSED)):
             self._context.emit_fact(STORAGE, f"{host} {window}", where, what, values)
             self._context.emit_fact(PUBLISHES, str(window), where, what, values)
@@ -371,9 +370,9 @@ class PublishRule(ConnectionRule):
 
         It is known only later whether the broker had closed its window.
         """
-        slow, topic = publisher.slowest, publisher.topic
-        if slow is not None and topic is not None and slow[0] >= self._context.thresholds.ns("slow-publish-seconds"):
-            self._context.emit_fact(AGES, topic, slow[1], STORED_LATE, {"latency": slow[0]})
+        if publisher.slowest is not None:
+            latency, where, *_ = publisher.slowest
+            emit_stored_late(self._context, publisher.topic, where, latency)
         if (grown := publisher.ages.growth(self._context.thresholds)) is not None and len(self._aging) < SLOW_MAX:
             self._aging.append(Aging(publisher.title, publisher.topic, publisher.name, *grown, publisher.ages.count))
 
