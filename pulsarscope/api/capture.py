@@ -181,7 +181,13 @@ class Capture:
         return with_objects(counted.records())
 
     def compare(self, after: Capture) -> dict[str, Any]:
-        """Return the changes from this capture to another, largest first: the output of `pulsarscope compare --format json`."""
+        """Return the changes from this capture to another, largest first: the output of `pulsarscope compare --format json`.
+
+        Raises:
+            UsageError: `after` is not an open capture.
+        """
+        if not isinstance(after, Capture):
+            raise UsageError(f"{type(after).__name__} is not a capture: open it first, as in compare(pulsarscope.open('later.pcap'))")
         from pulsarscope.analysis.comparison import ComparedRun, Comparison
         from pulsarscope.analysis.statistics import Statistics
         from pulsarscope.output.export.sections import with_objects
@@ -412,7 +418,7 @@ def open(  # noqa: A001 - ps.open reads as it should
         raise UsageError("bytes or a file object cannot be combined with other captures, jobs or source_by='dir'")
     (content,) = paths
     stream = BytesIO(content) if isinstance(content, bytes) else cast("BinaryIO", content)
-    if not (hasattr(stream, "read") and hasattr(stream, "seekable") and stream.seekable()):
+    if not (hasattr(stream, "read") and hasattr(stream, "seekable") and stream.seekable() and stream.read(0) == b""):
         raise UsageError(f"{type(content).__name__} is not a path, bytes or a seekable binary file")
     return Capture([str(getattr(stream, "name", "the bytes"))], options, jobs, stream, key)
 

@@ -73,8 +73,8 @@ def printable(name: str) -> str:
 
 
 def input_name(path: str) -> str:
-    """Return the name of an input for messages: its path, printable, or "standard input"."""
-    return "standard input" if path == STANDARD_INPUT else printable(path)
+    """Return the name of an input for messages: its path, printable, or "standard input"; an empty path is shown as ""."""
+    return "standard input" if path == STANDARD_INPUT else printable(path) or '""'
 
 
 def plural(number: int, noun: str) -> str:

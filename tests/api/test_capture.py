@@ -256,10 +256,16 @@ def test_bytes_and_binary_files_are_captures_too(name: str) -> None:
             assert capture.diagnose()["verdict"]["text"] == ps.open(path).diagnose()["verdict"]["text"]
 
 
-@pytest.mark.parametrize("paths", [(b"", b""), (3,), ("a", b""), (StringIO(""),)])
+@pytest.mark.parametrize("paths", [(b"", b""), (3,), ("a", b""), (StringIO(""),), (StringIO("text"),)])
 def test_anything_else_is_a_wrong_call(paths: tuple[Any, ...]) -> None:
     with pytest.raises((ps.UsageError, ps.CaptureError)):
         list(ps.open(*paths).frames())
+
+
+@pytest.mark.parametrize("after", [QUICKSTART, None])
+def test_a_comparison_with_something_that_is_not_open_is_a_wrong_call(after: Any) -> None:
+    with pytest.raises(ps.UsageError, match=f"{type(after).__name__} is not a capture: open it first"):
+        ps.open(QUICKSTART).compare(after)
 
 
 def test_bytes_that_are_no_capture_are_said_to_be_none() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.model.text import duration, either, escape, hint_for, printable, show_controls
+from pulsarscope.model.text import duration, either, escape, hint_for, input_name, printable, show_controls
 
 
 @given(st.text(st.characters(codec=None)))
@@ -40,6 +40,11 @@ def test_line_ends_and_tabs_stay_and_overrides_of_the_direction_do_not() -> None
 )
 def test_what_could_act_on_a_terminal_is_escaped(name: str, shown: str) -> None:
     assert printable(name) == shown
+
+
+@pytest.mark.parametrize(("path", "shown"), [("-", "standard input"), ("", '""'), ("a\nb", "a\\nb")])
+def test_every_input_has_a_name_in_messages(path: str, shown: str) -> None:
+    assert input_name(path) == shown
 
 
 @pytest.mark.parametrize(
