@@ -159,7 +159,7 @@ class Capture:
         from pulsarscope.analysis.sections import Sections
         from pulsarscope.analysis.statistics import SECTIONS
         from pulsarscope.dissect.plugins.report_tables import report_tables
-        from pulsarscope.output.export.sections import with_objects
+        from pulsarscope.output.export.report_encoding import with_objects
         from pulsarscope.protocols import make_dissectors
 
         tables = report_tables(make_dissectors())
@@ -190,7 +190,7 @@ class Capture:
             raise UsageError(f"{type(after).__name__} is not a capture: open it first, as in compare(pulsarscope.open('later.pcap'))")
         from pulsarscope.analysis.comparison import ComparedRun, Comparison
         from pulsarscope.analysis.statistics import Statistics
-        from pulsarscope.output.export.sections import with_objects
+        from pulsarscope.output.export.report_encoding import with_objects
 
         sides = []
         for capture in (self, after):

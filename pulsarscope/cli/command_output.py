@@ -57,7 +57,7 @@ class CommandOutput:
 
 def run_with_output(run: Callable[[CommandOutput], int]) -> int:
     """Run a command with its output and return its exit code. A closed pipe ends it quietly, a signal with a warning."""
-    from pulsarscope.engine.stalls import stall_warnings
+    from pulsarscope.engine.stall_warnings import stall_warnings
 
     with Interrupts() as interrupts:
         output = CommandOutput(interrupts)

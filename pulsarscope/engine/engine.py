@@ -22,7 +22,7 @@ from pulsarscope.engine.column_rows import PAYLOADS_MAX_BYTES, opens_messages, o
 from pulsarscope.engine.connection import Settings
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, RowKey, Step, in_order, in_stretches
-from pulsarscope.engine.resting import RestingConnections
+from pulsarscope.engine.resting_connections import RestingConnections
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
 from pulsarscope.engine.short_connections import ShortConnections
 from pulsarscope.engine.timelines import KeyedRows, Timelines

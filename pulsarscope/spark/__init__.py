@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pulsarscope.api.options import AnyPath
-    from pulsarscope.spark.jobs.tables import Records
+    from pulsarscope.spark.jobs.decoding import Records
 
 
 def register(spark: SparkSession) -> None:
@@ -79,7 +79,7 @@ def decode(
     from pulsarscope.engine.flows import check_options  # noqa: PLC0415 - as above
     from pulsarscope.engine.options import ALL_RECORDS  # noqa: PLC0415 - as above
     from pulsarscope.model.records import refuse_unknown  # noqa: PLC0415 - as above
-    from pulsarscope.spark.jobs.tables import decode_packets  # noqa: PLC0415 - as above
+    from pulsarscope.spark.jobs.decoding import decode_packets  # noqa: PLC0415 - as above
 
     records = frozenset(kinds) or ALL_RECORDS
     refuse_unknown(records)

@@ -39,7 +39,7 @@ GUARDED = {
     "pulsarscope.engine.parallel.channel": "fcntl is imported within suppress",
     "pulsarscope.engine.parallel.driver": "sched_getaffinity is asked for with hasattr",
     "pulsarscope.engine.parallel.fork": "there is no fork where /proc does not tell that there is one thread",
-    "pulsarscope.engine.stalls": "setitimer is asked for with hasattr",
+    "pulsarscope.engine.stall_warnings": "setitimer is asked for with hasattr",
     "pulsarscope.model.users": "geteuid is asked for with hasattr, before pwd is imported",
 }
 """Modules that may use these names, each with the reason why the rest works without them."""

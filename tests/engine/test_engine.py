@@ -10,7 +10,7 @@ import pytest
 
 from pulsarscope.capture import BlockReader, expand_inputs
 from pulsarscope.dissect.contract.rules import RuleFact
-from pulsarscope.engine import options, resting
+from pulsarscope.engine import options
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS
 from pulsarscope.engine.row_batch import RowBatch
@@ -59,7 +59,7 @@ def go_on_elsewhere(engine: Engine, make: Callable[[], Engine]) -> Engine:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_snapshot_behind_every_block_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resting, "RESTING_LEAST", 1)
+    monkeypatch.setattr(resting_connections, "RESTING_LEAST", 1)
     assert decoded(name, go_on_elsewhere) == decoded(name, lambda engine, _: engine)
 
 

@@ -20,7 +20,7 @@ from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_FINDING
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, diagnosis_of, read_all, report_options, run_options
 from pulsarscope.model.ordered_rows import others
-from pulsarscope.output.export.sections import report_bytes
+from pulsarscope.output.export.report_encoding import report_bytes
 
 if TYPE_CHECKING:
     from pulsarscope.dissect.contract.dissector import Dissector

@@ -42,7 +42,7 @@ from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.records import FindingRow
 from pulsarscope.model.text import escape, plural, printable
-from pulsarscope.output.export.sections import report_bytes
+from pulsarscope.output.export.report_encoding import report_bytes
 
 if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun

@@ -13,7 +13,7 @@ from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.reports import ROWS_SHOWN, report_options
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.inputs.zookeeper import read_dump
-from pulsarscope.output.export.sections import report_bytes
+from pulsarscope.output.export.report_encoding import report_bytes
 
 OTHER, NOTES = "other", "notes"
 

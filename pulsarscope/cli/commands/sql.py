@@ -139,7 +139,7 @@ def _json_objects(output_format: str, names: Sequence[str], rows: Sequence[tuple
 
 def _csv_lines(rows: Sequence[tuple[Any, ...]]) -> bytes:
     from pulsarscope.output.export.database import plain
-    from pulsarscope.output.export.sections import csv_cell
+    from pulsarscope.output.export.report_encoding import csv_cell
 
     file = io.StringIO()
     csv.writer(file, lineterminator="\r\n").writerows([csv_cell(plain(value)) for value in row] for row in rows)

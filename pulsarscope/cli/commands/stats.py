@@ -91,7 +91,7 @@ def stats(request: StatsRequest) -> int:
     if request.plot is not None and not request.plot.endswith(".svg"):
         raise UsageError(f"--plot draws SVG: give a name that ends in .svg, not {request.plot}")
     if request.format == "csv" and len(sections) > 1:
-        from pulsarscope.output.export.sections import report_bytes  # for programs only
+        from pulsarscope.output.export.report_encoding import report_bytes  # for programs only
 
         report_bytes(dict.fromkeys(sections, ()), "csv")  # refused before anything is read
 
@@ -115,7 +115,7 @@ def stats(request: StatsRequest) -> int:
                 _draw(request, counted.statistics, run.inputs.paths)
             records = counted.records()
             if request.format is not None:
-                from pulsarscope.output.export.sections import report_bytes  # as above
+                from pulsarscope.output.export.report_encoding import report_bytes  # as above
 
                 records = {name: section[: request.limit] for name, section in records.items()}
                 sink.write(report_bytes(records, request.format))

@@ -19,9 +19,9 @@ from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.local import parts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel.channel import SentKeys, pack, pack_facts, pack_keys, receive, send, send_bytes, unpack
-from pulsarscope.engine.parallel.shares import ProcessShare, framings_of
+from pulsarscope.engine.parallel.connection_shares import ProcessShare, framings_of
 from pulsarscope.engine.row_batch import PackedFacts, RowBatch, Totals
-from pulsarscope.engine.stalls import stall_warnings
+from pulsarscope.engine.stall_warnings import stall_warnings
 from pulsarscope.model.errors import PulsarscopeError, internal_error
 from pulsarscope.model.records import FrameRow, Row
 

@@ -10,9 +10,9 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.ordered_rows import opened
 from pulsarscope.model.text import show_controls
 from pulsarscope.output.export.columns import cell_types, cells, is_constant, json_lines
+from pulsarscope.output.export.iso_times import IsoTimes
 from pulsarscope.output.export.ndjson import LinesOutput
 from pulsarscope.output.export.sink import Sink
-from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns, column_names
 
 FORMULA_STARTS = frozenset("=+-@\t\r")

@@ -11,9 +11,9 @@ import msgspec
 
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import duration, escape_json
-from pulsarscope.output.export.sections import csv_cell
+from pulsarscope.output.export.iso_times import IsoTimes
+from pulsarscope.output.export.report_encoding import csv_cell
 from pulsarscope.output.export.sink import Sink
-from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, RowFields
 from pulsarscope.output.render.cell_text import cell_width, clip, escape
 from pulsarscope.output.render.style import palette, symbols

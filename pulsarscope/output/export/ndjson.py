@@ -16,8 +16,8 @@ from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import EntryMessages, ExchangeRow, FrameRow, MessageRow, columns, row_type
 from pulsarscope.model.text import escape_json
 from pulsarscope.model.units import SECOND
+from pulsarscope.output.export.iso_times import IsoTimes
 from pulsarscope.output.export.sink import Sink
-from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, RowEncoder, choose_columns
 
 

@@ -11,7 +11,7 @@ from pulsarscope.dissect.contract.capabilities import ReportColumn
 from pulsarscope.model.text import duration
 from pulsarscope.output.html.page import page, printable
 from pulsarscope.output.html.report import PageOptions
-from pulsarscope.output.html.tables import Table, table
+from pulsarscope.output.html.sortable_tables import Table, table
 from pulsarscope.output.render.comparison import number_text, title_of, verdict
 from pulsarscope.output.render.text_report import change_text
 

@@ -17,7 +17,7 @@ import msgspec
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.platform import install_command
 from pulsarscope.model.text import escape
-from pulsarscope.output.html.tables import LEFT
+from pulsarscope.output.html.sortable_tables import LEFT
 
 _PACKAGE = "pulsarscope.output.html"
 

@@ -20,7 +20,7 @@ from pulsarscope.model.units import SECOND
 from pulsarscope.output.html.charts import charts
 from pulsarscope.output.html.page import page, printable
 from pulsarscope.output.html.pseudonyms import Pseudonyms
-from pulsarscope.output.html.tables import Table, table
+from pulsarscope.output.html.sortable_tables import Table, table
 from pulsarscope.output.render.diagnosis import cause, not_judged, state
 from pulsarscope.output.render.text_report import size_text
 from pulsarscope.output.render.times import instant_text

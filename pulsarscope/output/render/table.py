@@ -9,8 +9,8 @@ import msgspec
 
 from pulsarscope.model.records import Checksum, ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow, columns
 from pulsarscope.model.text import duration, plural
+from pulsarscope.output.export.iso_times import IsoTimes
 from pulsarscope.output.export.sink import Sink
-from pulsarscope.output.export.times import IsoTimes
 from pulsarscope.output.registry import OutputOptions, choose_columns
 from pulsarscope.output.render.cell_text import cell_width, clip_middle, escape, fit_summary
 from pulsarscope.output.render.journeys import journey_line

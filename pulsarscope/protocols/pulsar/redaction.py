@@ -25,11 +25,11 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.entry.compression import decompress
 from pulsarscope.protocols.pulsar.entry.stored import STORED_PLANS, read_stored
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
+from pulsarscope.protocols.pulsar.frame.field_spans import Span, spans
 from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC, crc32c
 from pulsarscope.protocols.pulsar.frame.protobuf import BYTES, ENUM, LENGTH_WIRE, MESSAGE, Plan, WireError, varint
 from pulsarscope.protocols.pulsar.frame.schema import ENUMS
 from pulsarscope.protocols.pulsar.frame.secret_fields import SECRET_FIELDS
-from pulsarscope.protocols.pulsar.frame.spans import Span, spans
 from pulsarscope.protocols.pulsar.frame.tokens import bare_token
 
 Mask = Callable[[bytes], bytes]

@@ -26,7 +26,7 @@ from pulsarscope.spark.checkpoints.waiting_facts import WaitingFacts
 from pulsarscope.spark.data_source.source import TABLES, table_source
 from pulsarscope.spark.data_source.source_options import SourceOptions, StreamOptions
 from pulsarscope.spark.files.table_files import TableFile, final_names, finish_files, sync_files
-from pulsarscope.spark.jobs.tables import outcome, run_tasks
+from pulsarscope.spark.jobs.decoding import outcome, run_tasks
 from pulsarscope.spark.rows import shuffle_batches
 from pulsarscope.spark.sessions.cluster import parallelism
 from pulsarscope.spark.sessions.spark_session import is_spark_error

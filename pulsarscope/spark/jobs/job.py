@@ -17,8 +17,8 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.spark.files.partition_columns import check_sources
 from pulsarscope.spark.files.remote_files import list_files, open_path
 from pulsarscope.spark.files.table_files import SUFFIXES, finish_tables, written_alone
+from pulsarscope.spark.jobs.decoding import CaptureScan, Records, task_count
 from pulsarscope.spark.jobs.lakes import require_format, write_table
-from pulsarscope.spark.jobs.tables import CaptureScan, Records, task_count
 from pulsarscope.spark.rows.shuffle_batches import TaskReport
 from pulsarscope.spark.sessions.cluster import described
 from pulsarscope.spark.tasks.partition import Job

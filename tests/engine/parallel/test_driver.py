@@ -229,8 +229,8 @@ def test_changed_captures_give_what_one_process_gives(tmp_path: Path, mode: str,
     if mode == "require":
         pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     monkeypatch.setattr("pulsarscope.engine.facts.FACTS_MAX_BYTES", 4_000)
-    monkeypatch.setattr("pulsarscope.engine.parallel.shares.SAMPLE_PACKETS", 2)
-    monkeypatch.setattr("pulsarscope.engine.parallel.shares.SAMPLE_MAX_PACKETS", 3)
+    monkeypatch.setattr("pulsarscope.engine.parallel.connection_shares.SAMPLE_PACKETS", 2)
+    monkeypatch.setattr("pulsarscope.engine.parallel.connection_shares.SAMPLE_MAX_PACKETS", 3)
     corpus, options = Corpus(CAPTURES, corpus_options()), Options(ALL_RECORDS, rules=True)
     inputs = iter(range(120))
     with reader(mode):

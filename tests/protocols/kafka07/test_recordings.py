@@ -17,7 +17,7 @@ import pytest
 import pulsarscope as ps
 from pulsarscope import cli
 from pulsarscope.engine.options import ALL_RECORDS
-from pulsarscope.output.export.times import IsoTimes
+from pulsarscope.output.export.iso_times import IsoTimes
 from tests.places import CAPTURES
 from tests.scenarios.capturefile import Packet, pcap
 from tests.scenarios.packet_times import packet_times

@@ -21,7 +21,6 @@ from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.cli.arguments.options import ReadOptions
 from pulsarscope.cli.arguments.pipeline_request import PipelineRequest, table_options
-from pulsarscope.engine import resting
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.spark.rows import shuffle_batches
 from tests.scenarios import Conversation, write_pcap, write_pcapng
@@ -48,7 +47,7 @@ from tests.spark.inside import (
 
 @pytest.fixture(autouse=True)
 def _closed_connections_rest_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resting, "RESTING_LEAST", 1)
+    monkeypatch.setattr(resting_connections, "RESTING_LEAST", 1)
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from pulsarscope.protocols.pulsar.frame.field_spans import spans
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan
-from pulsarscope.protocols.pulsar.frame.spans import spans
 
 FIXED_MAX_BYTES = 256
 """Most bytes that are the same in all messages, each of which takes a slice; messages with more are read one by one."""

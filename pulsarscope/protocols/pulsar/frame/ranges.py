@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pulsarscope.dissect.contract.capabilities import SECRET_RANGE
 from pulsarscope.protocols.pulsar.frame.decoder import FrameDecoder
+from pulsarscope.protocols.pulsar.frame.field_spans import spans
 from pulsarscope.protocols.pulsar.frame.payload_head import BROKER_ENTRY_METADATA_MAGIC, CHECKSUM_MAGIC
 from pulsarscope.protocols.pulsar.frame.protobuf import BOOL, ENUM, SECRET_URL, STRING, Field, Plan, WireError, varint
-from pulsarscope.protocols.pulsar.frame.spans import spans
 
 Range = tuple[int, int, str, int]
 """(start, end, name, depth) in bytes from the start of the frame."""

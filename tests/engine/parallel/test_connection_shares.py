@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pulsarscope.capture import Block
 from pulsarscope.dissect.contract.dissector import Framing
 from pulsarscope.dissect.contract.frame_size import FrameSize
-from pulsarscope.engine.parallel.shares import PSH, ProcessShare, count_frames, framings_of
+from pulsarscope.engine.parallel.connection_shares import PSH, ProcessShare, count_frames, framings_of
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.protocols import make_dissectors
 from pulsarscope.tcp.stream import ACK

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from pulsarscope.capture import BlockReader, Inputs
-from pulsarscope.engine import resting
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS
 from pulsarscope.engine.row_batch import RowBatch
@@ -25,7 +24,7 @@ START = 1_777_600_000 * SECOND
 
 @pytest.fixture(autouse=True)
 def _groups_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resting, "RESTING_LEAST", 2)
+    monkeypatch.setattr(resting_connections, "RESTING_LEAST", 2)
 
 
 def connection(number: int, seconds: int = 0, *, frame: bytes = PING) -> list[Packet]:
@@ -130,7 +129,7 @@ def test_flows_are_looked_at_once_however_many_groups_there_are() -> None:
             self.looks += 1
             return super().__iter__()
 
-    groups = resting.RestingConnections()
-    groups._groups = [resting._Group(1, 1, frozenset([b"%d" % number]), b"") for number in range(5)]
+    groups = resting_connections.RestingConnections()
+    groups._groups = [resting_connections._Group(1, 1, frozenset([b"%d" % number]), b"") for number in range(5)]
     flows = Flows({b"other": None})
     assert (groups.wake(flows, 0, 5), flows.looks) == ([], 1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.output.export.sections import report_bytes
+from pulsarscope.output.export.report_encoding import report_bytes
 from tests.scenarios.odd_values import DISPLAYED
 
 START = 1_777_629_600_123_456_789

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pulsarscope.dissect.contract.capabilities import ReportColumn
-from pulsarscope.output.html.tables import Cell, table
+from pulsarscope.output.html.sortable_tables import Cell, table
 
 COLUMNS = (
     ReportColumn("topic", "topic", "topic"),

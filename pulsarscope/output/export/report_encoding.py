@@ -13,7 +13,7 @@ from pulsarscope.analysis.tally import ReportRecord
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import escape_json
 from pulsarscope.output.export.csv import safe_text
-from pulsarscope.output.export.times import IsoTimes
+from pulsarscope.output.export.iso_times import IsoTimes
 
 TIMES = frozenset({"start", "end", "time", "first", "last", "oldest_since", "last_delivery", "last_flow", "last_ack"})
 """Keys whose values are times, written as in records."""

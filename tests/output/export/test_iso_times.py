@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.output.export.times import IsoTimes
+from pulsarscope.output.export.iso_times import IsoTimes
 
 
 @pytest.mark.parametrize(
