@@ -10,7 +10,7 @@ import pytest
 
 from pulsarscope.capture import BlockReader, expand_inputs
 from pulsarscope.dissect.contract.rules import RuleFact
-from pulsarscope.engine import options
+from pulsarscope.engine import options, resting_connections
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS
 from pulsarscope.engine.row_batch import RowBatch

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from pulsarscope.capture import BlockReader, Inputs
+from pulsarscope.engine import resting_connections
 from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import ALL_RECORDS
 from pulsarscope.engine.row_batch import RowBatch

@@ -21,6 +21,7 @@ from benchmarks.traffic import short_connections, steady
 from pulsarscope.capture import Inputs, expand_inputs
 from pulsarscope.cli.arguments.options import ReadOptions
 from pulsarscope.cli.arguments.pipeline_request import PipelineRequest, table_options
+from pulsarscope.engine import resting_connections
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.spark.rows import shuffle_batches
 from tests.scenarios import Conversation, write_pcap, write_pcapng
