@@ -28,9 +28,7 @@ def commented(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for block in BlockReader(str(CAPTURES / name), records=True):
                 for record in block.records:
                     comment = "" if name == "errors.pcap" else {0: CLIENT, 1: BROKER}.get(record.number % 3, "")
-                    writer.packet(
-                        record.data, time=record.time, wire_bytes=record.wire_bytes, link_type=record.interface.link_type, comment=comment
-                    )
+                    writer.packets([(record, [comment] if comment else [])])
     return path
 
 

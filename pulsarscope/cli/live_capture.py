@@ -312,7 +312,7 @@ def _tables(options: Options, *, all_of_them: bool) -> list[ReportTable]:
 def _statistics(source: PacketSource) -> bytes:
     """Return the last block of a file: the packets received and dropped so far."""
     source.count()
-    return statistics_block(0, time.time_ns(), source.received, source.dropped)
+    return statistics_block(time.time_ns(), source.received, source.dropped)
 
 
 def ports_of(request: LiveRequest, options: Options) -> set[int]:

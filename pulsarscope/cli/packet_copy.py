@@ -12,7 +12,6 @@ import msgspec
 
 from pulsarscope import __version__
 from pulsarscope.analysis.packet_selection import PacketSelection
-from pulsarscope.capture import CaptureInterface, PacketRecord
 from pulsarscope.cli.arguments.extract_request import ExtractRequest
 from pulsarscope.cli.arguments.options import NEVER, CommandRequest
 from pulsarscope.cli.arguments.read_options import engine_options, filter_of, record_kinds
@@ -34,7 +33,6 @@ from pulsarscope.model.ordered_rows import others, split
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.pcapng import PcapngWriter
-from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW
 from pulsarscope.output.export.sink import Sink
 from pulsarscope.output.render.style import is_terminal
 
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     from pulsarscope.cli.indexes import RowsRun
     from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.filter import Filter
-    from pulsarscope.redaction.packets import RedactedPacket, Redaction
+    from pulsarscope.redaction.packets import Redaction
 
 IN_COLUMNS = frozenset({ConnectionRow.kind, ExchangeRow.kind, FindingRow.kind})
 """Kinds of records whose rows are made while frames stay in the columns of a compiled reader."""
@@ -224,13 +222,8 @@ def _redacted_packets(run: AnyRun, selection: PacketSelection, redaction: Redact
             if record.number not in made:
                 continue
             if (lines := selection.comments(batch.file, record.number, *(place or NO_STREAM))) is not None:
-                found.append((_redacted(record, made[record.number]), lines))
+                found.append((made[record.number].in_place_of(record), lines))
         yield SelectedPackets(batch.file, batch.bytes_read, batch.read, found)
-
-
-def _redacted(record: PacketRecord, packet: RedactedPacket) -> PacketRecord:
-    interface = CaptureInterface(LINK_TYPE_RAW, 0, "")
-    return record._replace(data=packet.data, wire_bytes=packet.wire_bytes, interface=interface)
 
 
 def _copy(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from pulsarscope.capture import PacketRecord
 from pulsarscope.engine.local import PacketBatch, packets
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.row_batch import RowBatch
@@ -17,9 +18,8 @@ from pulsarscope.model.errors import OutputError, UsageError, system_reason
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow
 from pulsarscope.output.export.pcapng import PcapngWriter
-from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW
 from pulsarscope.output.export.sink import Sink
-from pulsarscope.redaction.packets import COMMENT, Redaction
+from pulsarscope.redaction.packets import COMMENT, RedactedPacket, Redaction
 
 if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun
@@ -95,7 +95,8 @@ def write_copies(run: AnyRun, key: bytes, folder: Path, watch: Callable[[RowBatc
 def _write(batch: PacketBatch, redaction: Redaction, connections: Collection[str | None], writer: PcapngWriter) -> None:
     """Write the packets of some connections; an empty packet replaces any other."""
     made = {packet.number: packet for packet in redaction.packets(batch)}
+    written: list[tuple[PacketRecord, list[str]]] = []
     for record, place in batch.packets:
         packet = made.get(record.number) if place is not None and place.connection in connections else None
-        data, wire_bytes = (EMPTY, len(EMPTY)) if packet is None else (packet.data, packet.wire_bytes)
-        writer.packet(data, time=record.time, wire_bytes=wire_bytes, link_type=LINK_TYPE_RAW)
+        written.append(((packet or RedactedPacket(record.number, EMPTY, len(EMPTY))).in_place_of(record), []))
+    writer.packets(written)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from pulsarscope.analysis.redacted_streams import RedactedStreams
+from pulsarscope.capture import CaptureInterface, PacketRecord
 from pulsarscope.dissect.contract.capabilities import Redact
 from pulsarscope.dissect.contract.dissector import Dissector
 from pulsarscope.dissect.framing.foreign import masked_proxy_header
@@ -19,7 +20,7 @@ from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.masked_names import MaskedNames
 from pulsarscope.model.records import ConnectionRow, FrameRow, RawFrame, Row
 from pulsarscope.model.text import plural
-from pulsarscope.output.export.redacted_packet import SegmentHead, redacted_packet
+from pulsarscope.output.export.redacted_packet import LINK_TYPE_RAW, SegmentHead, redacted_packet
 from pulsarscope.redaction.plain_streams import PlainStream, plain_segment
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ COMMENT = (
 
 _IN_TLS = "inside TLS that was not decrypted"
 
+_INTERFACE = CaptureInterface(LINK_TYPE_RAW, 0, "")
+
 _TOO_LARGE = b"\x7f\xff\xff\xff"
 """Length field of a frame above every size limit."""
 
@@ -43,6 +46,10 @@ class RedactedPacket(NamedTuple):
     """Number of the original packet in its file."""
     data: bytes
     wire_bytes: int
+
+    def in_place_of(self, record: PacketRecord) -> PacketRecord:
+        """Return the record that replaces the original."""
+        return record._replace(data=self.data, wire_bytes=self.wire_bytes, interface=_INTERFACE)
 
 
 class Redaction:

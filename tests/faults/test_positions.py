@@ -69,7 +69,7 @@ def test_a_consumer_from_before_the_capture_is_one_fact_of_its_topic(tmp_path: P
     context = Mock()
     table: dict[int, Unsubscribed] = {}
     for row in diagnose(tmp_path, talk).frames.values():
-        note_delivery(context, "backlog", table, row, 10)
+        note_delivery(context, table, row)
     assert [call.args[1] for call in context.emit_fact.call_args_list] == [f"topic of ledger {ledgers[0]}"]
 
 

@@ -311,13 +311,13 @@ def test_files_are_whole_when_the_decoding_process_is_killed(tmp_path: Path) -> 
     if not (child := os.fork()):
         source = Scripted([captured(number) for number in range(10)], forks=True)
         head = section_block("") + interface_block(1, 0, "test0")
-        feed = LiveFeed(source, recorder=Recorder(str(file), head, Rotation(), lambda: statistics_block(0, START, 10, 0)))
+        feed = LiveFeed(source, recorder=Recorder(str(file), head, Rotation(), lambda: statistics_block(START, 10, 0)))
         feed.start()
         source.exhausted.wait(5)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     deadline = time.monotonic() + 10
-    while not file.read_bytes().endswith(statistics_block(0, START, 10, 0)) and time.monotonic() < deadline:
+    while not file.read_bytes().endswith(statistics_block(START, 10, 0)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(numbers(BlockReader(str(file)))) == 10
 

@@ -49,7 +49,7 @@ def test_without_packets_it_is_a_capture_all_the_same(tmp_path: Path) -> None:
 
 
 def test_each_file_ends_with_what_was_lost(tmp_path: Path) -> None:
-    recorder = Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(), lambda: statistics_block(0, START, 10, 3))
+    recorder = Recorder(str(tmp_path / "a.pcapng"), HEAD, Rotation(), lambda: statistics_block(START, 10, 3))
     recorder(captured(0))
     recorder.end()
     (finding,) = [finding for block in BlockReader(str(tmp_path / "a.pcapng")) for finding in block.findings]

@@ -17,9 +17,8 @@ PROXY_V2_FIXED_BYTES = 16
 FOREIGN_HEAD_BYTES = 8
 """Bytes that `foreign_name` examines."""
 
-_HTTP_STARTS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"PATC", b"CONN", b"PRI ")
-
 _HTTP_ANSWER = b"HTTP"
+_HTTP_STARTS = (_HTTP_ANSWER, b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN", b"PRI ")
 
 
 class ProxyHeader(NamedTuple):

@@ -38,12 +38,12 @@ class FrameSearch:
         length: int = self._dissector.framing.length.unpack_from(self._buffer.data, position)[0]
         return length + self._dissector.framing.adds
 
-    def known_size(self, position: int) -> int | None:
-        """Return the size of a frame that begins at a position; None if bytes are missing that give it."""
+    def first_size(self) -> int | None:
+        """Return the size of a frame that begins with the first byte; None if bytes are missing that give it."""
         framing, data = self._dissector.framing, self._buffer.data
-        if len(data) - position < framing.sizing:
+        if len(data) < framing.sizing:
             return None
-        return framing.length.read(data, position) if isinstance(framing.length, FrameSize) else self.size_at(position)
+        return framing.length.read(data, 0) if isinstance(framing.length, FrameSize) else self.size_at(0)
 
     def limit_at(self, position: int) -> int:
         """Return the largest size of a frame that begins at a position: the limit announced before the moment of its first byte."""

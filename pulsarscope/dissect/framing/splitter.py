@@ -402,7 +402,7 @@ class StreamSplitter:
         size = len(buffer.data)
         command, fields, entry, checksum, metadata, payload_offset, _, notes = dissector.decode_partial(buffer.data, 0, size)
         _, packet, time, _ = buffer.pieces[-1] if self._sub_of is None else max(buffer.pieces, key=_packet_of)
-        whole = self._search.known_size(0)
+        whole = self._search.first_size()
         if whole is not None:
             self._search.expected = buffer.base + whole
         expected = f"at least {max(dissector.framing.smallest, size + 1):,}" if whole is None else f"{whole:,}"

@@ -66,17 +66,11 @@ class PcapngWriter:
         self._interfaces: dict[tuple[int, int, str, bool], int] = {}
         self._begin()
 
-    def packet(
-        self, data: bytes, *, time: int, wire_bytes: int, link_type: int, snaplen: int = 0, interface: str = "", comment: str = ""
-    ) -> None:
-        """Write one packet (§4.3), captured at `time` in ns, with `wire_bytes` before it was cut. Raises OutputError on failure.
-
-        Link type (as registered for pcap), `snaplen` (0: not cut) and name identify the interface. A very long comment is cut.
-        """
-        self._sink.write(self._packet((link_type, snaplen, interface), time, wire_bytes, data, comment))
-
     def packets(self, packets: list[tuple[Any, list[str]]], copied: HeldPackets | None = None) -> None:
-        """Write packets (`capture.PacketRecord`) as `packet` does, each with the lines of its comment, merged with the `copied` ones."""
+        """Write packets (`capture.PacketRecord`), each with the lines of its comment, merged with the `copied` ones.
+
+        Link type, snap length and name identify an interface. A very long comment is cut. Raises OutputError on failure.
+        """
         interface: Any = None
         compiled: Any = None
         if copied is not None:
@@ -157,11 +151,11 @@ def secrets_block(key_log: bytes) -> bytes:
     return _block(_SECRETS, _head(_TLS_KEY_LOG, len(key_log)) + _padded(key_log))
 
 
-def statistics_block(interface: int, time: int, received: int, dropped: int) -> bytes:
-    """Return the numbers of packets received by an interface and dropped by the capture (§4.6) until `time`, in nanoseconds."""
+def statistics_block(time: int, received: int, dropped: int) -> bytes:
+    """Return the numbers of packets received by the first interface and dropped by the capture (§4.6) until `time`, in nanoseconds."""
     counts = ((_STATISTICS_RECEIVED, received), (_STATISTICS_DROPPED, dropped))
     options = _options(*((code, count.to_bytes(8, "little")) for code, count in counts))
-    return _block(_STATISTICS, _statistics(interface, time >> 32, time & 0xFFFF_FFFF) + options)
+    return _block(_STATISTICS, _statistics(0, time >> 32, time & 0xFFFF_FFFF) + options)
 
 
 def _block(block_type: int, body: bytes) -> bytes:

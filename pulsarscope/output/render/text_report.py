@@ -88,7 +88,7 @@ class TextReport:
         self.options = options
         self.palette = palette(options.color)
         self.symbols = symbols(options.encoding)
-        self.unicode = self.symbols is UNICODE and _carries(options.encoding, BLOCKS)
+        self.unicode = self.symbols is UNICODE and _has_blocks(options.encoding)
         self.width = options.width or WIDTH
         self.short_topic = options.short_topic
         self.lines: list[str] = []
@@ -296,9 +296,9 @@ def change_text(percent: float | None) -> str:
     return f"{percent:+.1f} %" if -100 < percent < -99 else f"{percent:+.0f} %"
 
 
-def _carries(encoding: str, text: str) -> bool:
+def _has_blocks(encoding: str) -> bool:
     try:
-        text.encode(encoding)
+        BLOCKS.encode(encoding)
     except UnicodeEncodeError:
         return False
     return True

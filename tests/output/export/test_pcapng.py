@@ -40,15 +40,8 @@ def written(packets: Iterable[Packet]) -> bytes:
     stream = io.BytesIO()
     writer = PcapngWriter(Sink(stream, "memory"), "a tool 1.0")
     for data, time, beyond, link_type, snaplen, interface, comment in packets:
-        writer.packet(
-            data,
-            time=time,
-            wire_bytes=len(data) + beyond,
-            link_type=link_type,
-            snaplen=snaplen,
-            interface=interface,
-            comment=comment,
-        )
+        place = CaptureInterface(link_type, snaplen, interface)
+        writer.packets([(PacketRecord(1, time, len(data) + beyond, place, data), [comment] if comment else [])])
     return stream.getvalue()
 
 

@@ -15,7 +15,7 @@ from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
 from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import EMIT_NS
 from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import JOINED
-from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, ConsumerState
 from pulsarscope.protocols.pulsar.rules.subscriptions.late import Late
 
 SLOW_LINK_NS_PER_BYTE = 125_000
@@ -129,14 +129,14 @@ def report_excess(context: RuleContext, consumer: PermitState) -> None:
     context.report("permits-negative", consumer.lowest_at, text, evidence)
 
 
-def emit_joined(context: RuleContext, rule: str, consumer: PermitState, now: int, *, closed: bool) -> None:
+def emit_joined(context: RuleContext, consumer: PermitState, now: int, *, closed: bool) -> None:
     """Emit that a consumer of a Key_Shared subscription got nothing although it has permits."""
     if consumer.kind != "Key_Shared" or consumer.ready is None or consumer.topic is None or context.lost:
         return
     if consumer.delivered == 0 < consumer.permits:
         since = max(consumer.ready.time, consumer.able)
         values = {**consumer.evidence, "title": consumer.title, "since": since, "closed": closed}
-        context.emit_fact(rule, consumer.topic, consumer.ready._replace(time=now), JOINED, values)
+        context.emit_fact(BACKLOG, consumer.topic, consumer.ready._replace(time=now), JOINED, values)
 
 
 def next_special(consumer: PermitState, group: Any, start: int, shortest_ns: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
-from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
@@ -31,8 +31,8 @@ from pulsarscope.protocols.pulsar.rules.consumers.permit_state import (
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
 from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_flows
-from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG, EMIT_NS
-from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, SHARED_TYPES, ConsumerRule
+from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import EMIT_NS
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, CONSUMERS_MAX, SHARED_TYPES, ConsumerRule
 from pulsarscope.protocols.pulsar.rules.subscriptions.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.subscriptions.failover import ACTIVE, TOOK, emit_change
 from pulsarscope.protocols.pulsar.rules.subscriptions.lag import SKIPPED, are_of_one_producer
@@ -109,7 +109,7 @@ class PermitRule(ConsumerRule[PermitState]):
                 self._waits.append(wait)
             self._emit_starving(consumer, now)
             self._emit_began(consumer, now)
-            emit_joined(self.context, BACKLOG, consumer, now, closed=not self.open)
+            emit_joined(self.context, consumer, now, closed=not self.open)
             self._emit_consumed(consumer, now)
             self._evaluate_promise(consumer, now)
             if (late := late_of(self.context, consumer)) is not None and len(self._late) < CONSUMERS_MAX:
@@ -156,7 +156,7 @@ class PermitRule(ConsumerRule[PermitState]):
             self._delayed += 1
             emit_delivered(self.context, consumer or older_consumer(self.context, row), row, 0 if consumer is None else consumer.able)
         if consumer is None:
-            note_delivery(self.context, BACKLOG, self._unknown, row, CONSUMERS_MAX)
+            note_delivery(self.context, self._unknown, row)
             return
         if row.status == "truncated":  # the rest of its packet is missing, too
             self.note_unreadable(row)
@@ -275,7 +275,7 @@ class PermitRule(ConsumerRule[PermitState]):
         since = 0 if consumer.ready is None else consumer.ready.time
         if consumer.granted == 0 < consumer.delivered:
             return True  # brokers send nothing without permits
-        return self.may_hide(CLIENT, since) or may_lack(self.context, since, now)
+        return self.may_hide(since) or may_lack(self.context, since, now)
 
     # -- facts for the topic's other connections
 
@@ -337,7 +337,7 @@ class PermitRule(ConsumerRule[PermitState]):
         """Review all consumers, and emit the entries that they skipped, unless bytes are missing, which is known only at the end."""
         super().end(row, last)
         if not self.context.reported(ONE_SIDED):
-            emit_resting(self.context, BACKLOG, self._unknown, row.end, is_open=self.open)
+            emit_resting(self.context, self._unknown, row.end, is_open=self.open)
         emit_late(self.context, self._late, row)
         for since, where, values in self._skipped:
             if not may_lack(self.context, since, row.end, SERVER):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
-from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
@@ -24,8 +24,7 @@ from pulsarscope.protocols.pulsar.rules.consumers.pauses import Hole, report_pau
 from pulsarscope.protocols.pulsar.rules.consumers.poison import POISON
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_acks
-from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG
-from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule
 from pulsarscope.protocols.pulsar.rules.subscriptions.failover import RELEASED, emit_change
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING, OF_READERS, UNREADABLE
 from pulsarscope.protocols.pulsar.rules.subscriptions.subscription_limit import EMIT_STEP, UNACKED
@@ -140,7 +139,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             hole = Hole(position, oldest.where, age, consumer.later, in_part, consumer.messages, oldest.indexes, first)
             if hole.is_decided(thresholds, consumer.longest_held, ending=ending):
                 since = oldest.where.time
-                if not (self.may_hide(CLIENT, since) or may_lack(self.context, since, now)):
+                if not (self.may_hide(since) or may_lack(self.context, since, now)):
                     consumer.hole_reported = True
                     self.context.report("ack-hole", oldest.where, self.sentence(hole.text(consumer)), hole.evidence(consumer))
             elif ending:
@@ -356,7 +355,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Return True when an ACK may be among the client's missing bytes."""
         oldest = next(iter(consumer.entries.values()))
         since = max(oldest.where.time, consumer.acknowledged_at)
-        if self.may_hide(CLIENT, since) or may_lack(self.context, since, now):
+        if self.may_hide(since) or may_lack(self.context, since, now):
             return True
         lost_at = latest_lack(self.context, now)
         if lost_at < oldest.where.time:

@@ -389,13 +389,9 @@ class PublishRule(ConnectionRule):
                 if row.command != "SEND" or publisher is None or publisher.lag is not None or not publisher.is_known:
                     handle(index)
                     continue
-                ages, size = publisher.ages, row.payload_size or 0
-                if ages.count % ages.step:  # as `Ages.add`, without the call
-                    ages.count += 1
-                else:
-                    ages.add(row)
+                publisher.ages.add(row)
                 publisher.in_flight = in_flight = publisher.in_flight + 1
-                self._largest = max(self._largest, size)
+                self._largest = max(self._largest, row.payload_size or 0)
                 publisher.in_flight_max = max(publisher.in_flight_max, in_flight)
                 continue
             publisher, latency = publishers.get((row.key or "").partition(":")[0]), row.latency_ns

@@ -28,7 +28,7 @@ from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of
 from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import evaluate_blocked
-from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import SHARED_TYPES
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, SHARED_TYPES
 from pulsarscope.protocols.pulsar.rules.subscriptions.delays import FACTS_MAX, emit_sent
 from pulsarscope.protocols.pulsar.rules.subscriptions.dispatch import evaluate_limited
 from pulsarscope.protocols.pulsar.rules.subscriptions.lag import evaluate_lag
@@ -295,5 +295,4 @@ def _report_silent(topic: str, waiting: Fact, due: Fact, report: ReportFinding) 
     report("broker-silent", where, text, evidence)
 
 
-BACKLOG = "backlog"
 KEYS = (KeyRule(BACKLOG, TOPIC_IDLE_NS, evaluate_backlog),)

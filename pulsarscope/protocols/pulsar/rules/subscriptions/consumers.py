@@ -12,8 +12,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from pulsarscope.dissect.contract.rules import ConnectionRule, Handler, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.topics import bounded_name
+
+BACKLOG = "backlog"
+"""Name of the key rule about what the consumers of a topic get and what they lack."""
 
 CONSUMERS_MAX = 10_000
 """Most consumers followed on one connection, enough for a client that reads thousands of partitions."""
@@ -99,9 +103,9 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         """Note a frame without a command, or without its end."""
         self.unreadable[row.direction] = row.time
 
-    def may_hide(self, direction: str, since: int) -> bool:
-        """Return True when a frame of this sender since that time could not be read."""
-        return self.unreadable.get(direction, -1) >= since
+    def may_hide(self, since: int) -> bool:
+        """Return True when a frame of the client since that time could not be read."""
+        return self.unreadable.get(CLIENT, -1) >= since
 
     def find(self, row: FrameRow) -> State | None:
         """Return the consumer named in a frame; None if it is unknown."""

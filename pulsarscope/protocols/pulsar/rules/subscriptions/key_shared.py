@@ -22,9 +22,8 @@ from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, consumer_of, may_lack
-from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG
 from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import SHARED
-from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.waiting import EarlyAcks
 
 CODES = table(

@@ -18,7 +18,7 @@ from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.evidence import TYPICAL_ACKS, latest_seen, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_flows
-from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, CONSUMERS_MAX, ConsumerState
 from pulsarscope.protocols.pulsar.text.formatting import host
 
 RESTING, OLDER = "resting", "older"
@@ -61,7 +61,7 @@ class Unsubscribed(msgspec.Struct):
         self.low, self.high, self.latest = min(self.low, position), max(self.high, position), where
 
 
-def note_delivery(context: RuleContext, rule: str, table: dict[int, Unsubscribed], row: FrameRow, limit: int) -> None:
+def note_delivery(context: RuleContext, table: dict[int, Unsubscribed], row: FrameRow) -> None:
     """Note a message for a consumer that is unknown so far; emit the first one."""
     fields = row.fields or {}
     number, position, where = fields.get("consumer_id", -1), position_of(fields.get("message_id")), where_of(row)
@@ -70,9 +70,9 @@ def note_delivery(context: RuleContext, rule: str, table: dict[int, Unsubscribed
         consumer.add(position, where, messages)
     else:
         if row.topic is not None and (consumer is None or consumer.topic != row.topic):
-            context.emit_fact(rule, row.topic, where, OLDER, {"consumer_id": number})
+            context.emit_fact(BACKLOG, row.topic, where, OLDER, {"consumer_id": number})
         consumer = Unsubscribed(row.topic, position, position, where, Consumption() if consumer is None else consumer.totals)
-        remember(table, number, consumer, limit)
+        remember(table, number, consumer, CONSUMERS_MAX)
     consumer.totals.messages += messages
 
 
@@ -92,7 +92,7 @@ def older_consumer(context: RuleContext, row: FrameRow) -> ConsumerState:
     return ConsumerState((row.fields or {}).get("consumer_id", -1), row.topic, connection=context.connection)
 
 
-def emit_resting(context: RuleContext, rule: str, table: dict[int, Unsubscribed], now: int, *, is_open: bool) -> None:
+def emit_resting(context: RuleContext, table: dict[int, Unsubscribed], now: int, *, is_open: bool) -> None:
     """Emit where the consumers of a connection stopped."""
     for number, consumer in table.items():
         older, totals = ConsumerState(number, consumer.topic, connection=context.connection), consumer.totals
@@ -111,7 +111,7 @@ def emit_resting(context: RuleContext, rule: str, table: dict[int, Unsubscribed]
             "closed": not is_open,
             "server": host(context.server),
         }
-        context.emit_fact(rule, consumer.topic, consumer.latest._replace(time=now), RESTING, values)
+        context.emit_fact(BACKLOG, consumer.topic, consumer.latest._replace(time=now), RESTING, values)
 
 
 def evaluate_resting(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

@@ -15,8 +15,7 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permits_of, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_gap, may_lack
-from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import BACKLOG
-from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import SHARED_TYPES, ConsumerRule, ConsumerState
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, SHARED_TYPES, ConsumerRule, ConsumerState
 from pulsarscope.protocols.pulsar.rules.subscriptions.spans import EXHAUSTED_MAX, SPANS
 from pulsarscope.protocols.pulsar.text.formatting import host
 
