@@ -256,6 +256,37 @@ def test_other_bytes_that_are_dropped_as_duplicates_are_a_loss(tmp_path: Path, c
     assert {"message-duplicate-dropped", "sequence-regression"} <= set(diagnosis.codes)
 
 
+def resumed(count: int, again: int, text: str) -> Conversation:
+    """A producer that starts again from the checkpoint of its application, `again` messages before the last one that was stored."""
+    talk = connected(40001, start=9 * SECOND).client(producer()).server(created(last_sequence_id=count - 1))
+    for number in range(count - again, count + 5):
+        metadata = {"producer_name": "p", "publish_time": 1_700_000_009_000 + number}
+        stored = number >= count
+        answer = receipt(1, number, entry=number) if stored else receipt(1, number, MINUS_ONE, MINUS_ONE)
+        talk.client(send(1, number, f"{'payload' if stored else text} {number}".encode(), metadata)).server(answer)
+    return talk
+
+
+RESUMPTIONS = [*product((90, 300, 2_000), (1, 10, 26, 64))]
+
+
+@pytest.mark.parametrize(("count", "again"), RESUMPTIONS)
+@pytest.mark.parametrize("end", ["rst", "fin"])
+def test_an_application_that_resumes_at_its_checkpoint_loses_nothing(tmp_path: Path, count: int, again: int, end: str) -> None:
+    first = producing(40000, 0, range(count), 0, count, end=end, close=end == "fin")
+    diagnosis = diagnose(tmp_path, first, resumed(count, again, "payload"))
+    assert diagnosis.only("resend-deduplicated")[1]["count"] == again
+    assert {row.severity for row in diagnosis.findings} <= {"note"}
+
+
+@pytest.mark.parametrize(("count", "again"), RESUMPTIONS)
+def test_an_application_that_resumes_its_ids_but_not_its_messages_loses_some(tmp_path: Path, count: int, again: int) -> None:
+    first = producing(40000, 0, range(count), 0, count, end="fin", close=True)
+    diagnosis = diagnose(tmp_path, first, resumed(count, again, "another"))
+    assert {"message-duplicate-dropped", "sequence-regression"} <= set(diagnosis.codes)
+    assert diagnosis.only("message-duplicate-dropped")[1]["count"] == again
+
+
 @given(st.integers(-(1 << 63), 1 << 64), st.integers(-(1 << 63), 1 << 64))
 def test_any_two_times_can_be_compared(time: int, other: int) -> None:
     assert is_restamped(("00000000", time, 0), ("00000000", other, 0)) in (False, True)

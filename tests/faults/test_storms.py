@@ -146,3 +146,33 @@ def test_requests_about_topics_that_the_capture_lacks_may_be_about_many(names: i
         talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=number % names + 1, request_id=number)).server(answer)
         talk.wait(SECOND // 20)
     assert (with_code(findings_of(tmp_path, talk.close()), "request-storm") != []) == (names == 1)
+
+
+def polling(rates: dict[int, float], seconds: int, *, midstream: bool = False) -> Conversation:
+    """Consumers that ask for the last message id so many times a second, each at its own rate."""
+    talk = Conversation() if midstream else connected()
+    if not midstream:
+        for number in rates:
+            talk.client(subscribe(number, f"reader-{number}", 500 + number)).server(success(500 + number))
+    begun = talk.time_ns
+    polls = sorted((begun + int(turn * SECOND / rate), number) for number, rate in rates.items() for turn in range(int(seconds * rate)))
+    for request, (time, number) in enumerate(polls):
+        talk.wait(max(time - talk.time_ns, 0))
+        talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=number, request_id=request))
+        answer = {"ledgerId": 7, "entryId": 3}
+        talk.server(command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=request, last_message_id=answer))
+    return talk
+
+
+@pytest.mark.parametrize("midstream", [False, True])
+@pytest.mark.parametrize(("readers", "rate"), [(3, 4), (10, 1), (60, 1), (25, 2)])
+def test_many_readers_that_poll_with_a_pause_are_no_storm(readers: int, rate: int, tmp_path: Path, *, midstream: bool) -> None:
+    talk = polling(dict.fromkeys(range(1, readers + 1), rate), 12, midstream=midstream)
+    assert with_code(findings_of(tmp_path, talk), "request-storm") == []
+
+
+@pytest.mark.parametrize("midstream", [False, True])
+@pytest.mark.parametrize(("others", "rate"), [(0, 10), (9, 20), (20, 80)])
+def test_a_reader_that_polls_without_a_pause_is_named_among_others(others: int, rate: int, tmp_path: Path, *, midstream: bool) -> None:
+    talk = polling({1: rate, **dict.fromkeys(range(2, 2 + others), 1)}, 12, midstream=midstream)
+    assert only(findings_of(tmp_path, talk), "request-storm")[1]["count"] == 12 * rate

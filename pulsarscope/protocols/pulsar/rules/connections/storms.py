@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.records import ConnectionRow, ExchangeRow
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
@@ -37,7 +38,7 @@ THRESHOLDS = (
         "request-storm-rate",
         5,
         "requests/s",
-        "Repeated requests in a second that make it a busy one; polling once a second is far below.",
+        "Repeated requests in a second, of each consumer if it polls, that make it a busy one; polling once a second is far below.",
         ("request-storm",),
         1,
     ),
@@ -53,7 +54,10 @@ FORGET_NS = 600_000_000_000
 """Time without facts after which a client is evaluated."""
 
 SUBJECTS_MAX = 1_000
-"""Topics and similar subjects of one connection that are counted separately."""
+"""Topics and similar subjects, and consumers that poll, of one connection that are counted separately."""
+
+ASKED_MAX = 10_000
+"""Polls of one connection that wait for their answers."""
 
 _PREPARING, _POLLING, _MOVING = map(requests_with, (PREPARES, POLLS, MOVES))
 
@@ -96,7 +100,10 @@ class StormRule(ConnectionRule):
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._rate = context.thresholds["request-storm-rate"]
-        self._storms: dict[str, Repetitions] = {}
+        self._storms: dict[tuple[str, int], Repetitions] = {}
+        """Repetitions by request, and by consumer if it polls: many may poll on one connection, each with a pause."""
+        self._pollers: dict[str, int] = {}
+        """Ids of consumers by frame name of their polls without an answer."""
         self._subjects: set[tuple[str, Any]] = set()
         self._purposes = self._answered = 0
         self._is_own = host(context.client) == host(context.server)
@@ -105,12 +112,19 @@ class StormRule(ConnectionRule):
     def _purpose(self, _row: ExchangeRow) -> None:
         self._purposes += 1
 
+    def _poll(self, row: FrameRow) -> None:
+        remember(self._pollers, where_of(row).name, (row.fields or NOTHING).get("consumer_id", -1), ASKED_MAX)
+
     def _exchange(self, row: ExchangeRow) -> None:
+        where, request = where_of(row), row.request or ""
+        consumer = self._pollers.pop(where.name, -1)
         if row.status != "ok" and not has_none(row):
             return
-        where, request = where_of(row), row.request or ""
         self._answered += 1
-        storm = self._storms.get(request) or self._storms.setdefault(request, Repetitions(where))
+        if (storm := self._storms.get((request, consumer))) is None:
+            if consumer >= 0 and len(self._storms) >= SUBJECTS_MAX:
+                return
+            storm = self._storms[request, consumer] = Repetitions(where)
         storm.asked += 1
         subject = request, row.topic
         if subject in self._subjects:
@@ -125,30 +139,38 @@ class StormRule(ConnectionRule):
             self._context.emit_fact(STORMS, client, where_of(row), "purposes", {"count": self._purposes})
             if not self._is_own:
                 self._context.emit_fact(STORMS, host(self._context.server), where_of(row), "served", {"count": self._purposes})
-        thresholds = self._context.thresholds
-        for request, storm in self._storms.items():
-            least = thresholds["request-storm-requests"]
-            # Ten times as many are a storm even if the capture shows only part of a second.
-            if storm.busy < least or (storm.seconds < thresholds["request-storm-busy"] and storm.busy < 10 * least):
-                continue
-            if (request, None) in self._subjects and may_lack(self._context, row.start, row.end):
-                continue  # its topics may be among the missing bytes
-            if request in _POLLING and storm.busy < 2 * (row.server_frames - self._answered):
-                continue
-            first, latest = storm.times[0], storm.times[-1]
-            values = {
-                "request": request,
-                "asked": storm.asked,
-                "repeated": storm.busy,
-                "seconds": storm.seconds,
-                "client": self._context.client,
-                "server": self._context.server,
-                "subjects": sum(kind == request for kind, _ in self._subjects),
-                "own": self._is_own and all(topic is None or is_system_topic(topic) for kind, topic in self._subjects if kind == request),
-                "latest": [latest.name, latest.time],
-            }
-            self._context.emit_fact(STORMS, client, first, "storm", values)
+        for request in dict.fromkeys(request for request, _ in self._storms):
+            self._emit_storm(row, request, [storm for (kind, _), storm in self._storms.items() if kind == request])
 
+    def _emit_storm(self, row: ConnectionRow, request: str, counted: list[Repetitions]) -> None:
+        """Emit a request that was repeated too often, by one consumer or more if they poll."""
+        thresholds = self._context.thresholds
+        least, busy = thresholds["request-storm-requests"], thresholds["request-storm-busy"]
+        # Ten times as many are a storm even if the capture shows only part of a second.
+        storms = [each for each in counted if each.busy >= least and (each.seconds >= busy or each.busy >= 10 * least)]
+        if not storms:
+            return
+        if (request, None) in self._subjects and may_lack(self._context, row.start, row.end):
+            return  # its topics may be among the missing bytes
+        repeated = sum(storm.busy for storm in storms)
+        if request in _POLLING and repeated < 2 * (row.server_frames - self._answered):
+            return
+        first = min((storm.times[0] for storm in storms), key=lambda where: where.time)
+        latest = max((storm.times[-1] for storm in storms), key=lambda where: where.time)
+        values = {
+            "request": request,
+            "asked": sum(storm.asked for storm in storms),
+            "repeated": repeated,
+            "seconds": max(storm.seconds for storm in storms),
+            "client": self._context.client,
+            "server": self._context.server,
+            "subjects": sum(kind == request for kind, _ in self._subjects),
+            "own": self._is_own and all(topic is None or is_system_topic(topic) for kind, topic in self._subjects if kind == request),
+            "latest": [latest.name, latest.time],
+        }
+        self._context.emit_fact(STORMS, host(self._context.client), first, "storm", values)
+
+    frames: ClassVar[Handlers] = dict.fromkeys(_POLLING, _poll)
     exchanges: ClassVar[Handlers] = {
         **dict.fromkeys((*_PREPARING, *_POLLING, *_MOVING), _exchange),
         **dict.fromkeys(OPENS, _purpose),

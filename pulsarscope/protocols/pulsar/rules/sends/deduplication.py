@@ -26,7 +26,7 @@ CODES = table(
     SESSION.note(
         "resend-deduplicated",
         "The broker dropped messages that were sent again, as deduplication is meant to.",
-        "Nothing is lost: the first copies were stored, only their receipts did not arrive.",
+        "Nothing is lost: the first copies were stored, though their receipts may not have arrived.",
     ),
     SESSION.warning(
         "non-persistent-dropped",
@@ -91,7 +91,7 @@ def _evaluate_sessions(key: str, facts: Sequence[Fact], report: ReportFinding, _
         if (first := session.values["first"]) is None:
             continue
         known = _known_bytes(session, sessions[:index])
-        if _stored(session) >= first and not (known and session.values["dropped_count"] == len(known)):
+        if _stored(session) >= first and not (known and known.issuperset(number for number, _ in session.values["dropped_marks"])):
             _report_restart(producer, session, sessions[:index])
         if session.values["dropped_count"]:
             _report_dropped(producer, session, sessions[:index], known)

@@ -34,7 +34,10 @@ DROPPED = -1
 
 KEPT_MAX = 64
 """Number of first, and of latest, messages of a session that are compared with those of the next: a client resends messages without a
-receipt. Of later messages, one in this many is measured."""
+receipt, or its application all since its last checkpoint. Of other messages, one in this many is measured."""
+
+REMEMBERED_MAX = 8
+"""Open producers of one connection, named by their clients, whose latest messages are compared, too."""
 
 PLAIN_FIELDS, SEND_FIELDS = 3, 2
 """Fields of the metadata, and of SEND, that a plain message has: the required ones."""
@@ -99,6 +102,8 @@ class ProducerSession(msgspec.Struct):
     first_sent: Where | None = None
     marks: dict[int, tuple[str, int, int] | None] = msgspec.field(default_factory=dict)
     """Checksum, publish time and bytes of payload of the first measured SENDs by sequence id; None without a checksum."""
+    late: deque[tuple[Any, ...]] | None = None
+    """Sequence ids and such marks of the latest SENDs, if they are remembered: only a client that names a producer can resume it."""
     head: list[tuple[Any, ...]] = msgspec.field(default_factory=list)
     """First receipts: sequence id, ledger, entry and SEND."""
     tail: deque[tuple[Any, ...]] = msgspec.field(default_factory=Latest)
@@ -113,9 +118,15 @@ class ProducerSession(msgspec.Struct):
         """Number and time in nanoseconds of the latest measured SEND."""
         return self.sent if self.sent <= KEPT_MAX else self.sent - self.sent % KEPT_MAX, self.sent_at
 
+    @property
+    def dropped_ids(self) -> dict[int, None]:
+        """The listed ids of dropped messages, and the highest one."""
+        return dict.fromkeys(number for _, number in (*self.dropped, self.dropped_highest)) if self.dropped else {}
+
     def kept(self, receipts: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Return receipts in the form of facts: sequence id, message id, SEND and its mark."""
-        return [(number, f"{ledger}:{entry}", send, self.marks.get(number)) for number, ledger, entry, send in receipts]
+        marks = {**dict(self.late or ()), **self.marks}
+        return [(number, f"{ledger}:{entry}", send, marks.get(number)) for number, ledger, entry, send in receipts]
 
 
 class SequenceRule(ConnectionRule):
@@ -127,7 +138,7 @@ class SequenceRule(ConnectionRule):
         """Open sessions by producer id."""
         self._requests: dict[str, int] = {}
         """Producer ids by frame name of their PRODUCER."""
-        self._samples = 0
+        self._samples = self._remembered = 0
         self._form = SentForm(context)
         self._taken: list[tuple[Where, int, str, str | None]] = []
         """PRODUCERs with the id of a producer from before the capture: place, id, a SEND of the earlier producer, and topic."""
@@ -140,7 +151,10 @@ class SequenceRule(ConnectionRule):
         self._form.opened(number)
         if len(self._sessions) < PRODUCERS_MAX:
             named, copies = bool(fields.get("producer_name")), is_replicator(row.producer_name)
-            self._sessions[number] = ProducerSession(where, row.topic, row.producer_name, fields.get("epoch", 0), named, copies=copies)
+            session = ProducerSession(where, row.topic, row.producer_name, fields.get("epoch", 0), named, copies=copies)
+            if named and not copies and self._remembered < REMEMBERED_MAX:
+                session.late, self._remembered = Latest(), self._remembered + 1
+            self._sessions[number] = session
             remember(self._requests, where.name, number, PRODUCERS_MAX)
 
     def _note_taken(self, row: FrameRow, number: int) -> None:
@@ -193,6 +207,8 @@ class SequenceRule(ConnectionRule):
             self._form.note_time(row, metadata)
             if sent <= KEPT_MAX:
                 session.marks[number] = mark_of(row, metadata)
+        if session.late is not None and sent > KEPT_MAX:
+            session.late.append((number, mark_of(row, metadata)))
         if session.first is None:
             session.first, session.first_sent = number, where_of(row)
             session.first_frame = session.first_sent.name
@@ -290,6 +306,8 @@ class SequenceRule(ConnectionRule):
 
     def _finish(self, number: int, until: Where, *, closed: bool = False) -> None:
         session = self._sessions.pop(number, None)
+        if session is not None and session.late is not None:
+            self._remembered -= 1
         if session is None or session.name is None or session.copies:
             return
         ledger = topic_of_ledger({"ledgerId": session.head[0][1]}) if session.head else None
@@ -323,7 +341,7 @@ class SequenceRule(ConnectionRule):
             "uncertain": may_lack(self._context, began, until.time),
             "repeated_count": session.repeated_count,
             "dropped": session.dropped,
-            "dropped_marks": [(sent, session.marks.get(sent)) for _, sent in session.dropped],
+            "dropped_marks": [(sent, session.marks.get(sent)) for sent in session.dropped_ids],
             "dropped_count": session.dropped_count,
             "dropped_lowest": session.dropped_lowest,
             "dropped_highest": session.dropped_highest,
@@ -367,6 +385,8 @@ class SequenceRule(ConnectionRule):
                 if session.inferred:
                     self._form.count_homeless(1)
                 session.sent, session.chunk, session.highest = sent, None, number
+                if session.late is not None:
+                    session.late.append((number, mark_of(row, metadata)))
             else:
                 handle(index)
 
@@ -381,6 +401,7 @@ class SequenceRule(ConnectionRule):
             sends, highest_ids = producer.sends, producer.highest_ids
             sent, count = 0 if session is None else session.sent, len(sends)
             measured = range(count if session is None else -(sent + 1) % KEPT_MAX, count, KEPT_MAX)
+            latest = range(count if session is None or session.late is None else max(0, count - KEPT_MAX), count)
             if producer.compressed is not None:
                 self._form.count_compressed(producer.id, *frames.compressed(number, measured.start, KEPT_MAX))
             if session is None:
@@ -388,7 +409,7 @@ class SequenceRule(ConnectionRule):
                 continue
             if session.inferred:
                 self._form.count_homeless(count - len(measured))
-            for index in measured:
+            for index in sorted({*measured, *latest}) if latest else measured:
                 session.sent, session.chunk = sent + index, None
                 session.highest = highest_ids[index - 1] if index else session.highest
                 handle(sends[index])
