@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -89,10 +89,8 @@ class SessionRows:
         rows = out if self._trusted else []
         events: list[Event] = []
         frames = _ShownFrames(self, batch, rows, events)
-        try:
+        with _Isolated(self):
             self._session.observe(frames, events)
-        except Exception as error:  # noqa: BLE001 - other people's code
-            self._let_go(error)
         for _ in frames.walk:  # the last events, and frames that the session did not look at
             pass
         if rows is not out:
@@ -104,10 +102,8 @@ class SessionRows:
         place, size, count = 0, len(columns), 1
         while place < size:
             before = place
-            try:
+            with _Isolated(self):
                 place = self._session.observe_columns(columns, place)
-            except Exception as error:  # noqa: BLE001 - other people's code
-                self._let_go(error)
             count = 1 if place > before else min(2 * count, FRAMES_TOGETHER)  # such frames rarely come alone
             if place < size:
                 frames = batch.part_in_rows(place, min(place + count, size), kept)
@@ -122,10 +118,8 @@ class SessionRows:
         while place < stop:
             before = place
             entries: list[Event] = []
-            try:
+            with _Isolated(self):
                 place = self._session.open_columns(columns, (place, stop), entries)
-            except Exception as error:  # noqa: BLE001 - other people's code
-                self._let_go(error)
             if place > before:
                 self.write(entries, None, out)
                 count = 1
@@ -139,28 +133,22 @@ class SessionRows:
 
     def waits(self) -> int:
         """Return the number of bytes that the session keeps for what may follow."""
-        try:
+        with _Isolated(self):
             return self._session.waits()
-        except Exception as error:  # noqa: BLE001 - other people's code
-            self._let_go(error)
-            return 0
+        return 0
 
     def let_go(self, out: list[Any]) -> None:
         """Append the rows of what waits, and drop it."""
         events: list[Event] = []
-        try:
+        with _Isolated(self):
             self._session.let_go(events)
-        except Exception as error:  # noqa: BLE001 - other people's code
-            self._let_go(error)
         self.write(events, None, out)
 
     def finish(self, out: list[Any]) -> None:
         """Append the rows of everything that still waits: the connection has ended."""
         events: list[Event] = []
-        try:
+        with _Isolated(self):
             self._session.finish(events)
-        except Exception as error:  # noqa: BLE001 - other people's code
-            self._let_go(error)
         rows = out if self._trusted else []
         self.write(events, None, rows)
         if rows is not out:
@@ -168,10 +156,8 @@ class SessionRows:
 
     def describe(self, row: ConnectionRow) -> None:
         """Fill the protocol's columns of the connection row."""
-        try:
+        with _Isolated(self):
             self._session.describe(row)
-        except Exception as error:  # noqa: BLE001 - other people's code
-            self._let_go(error)
         if not self._trusted:
             checked = self._checked(row)
             for name in row.__struct_fields__:
@@ -190,7 +176,7 @@ class SessionRows:
                 setattr(right, name, getattr(row, name))
         return right
 
-    def _let_go(self, error: Exception) -> None:
+    def replace_session(self, error: Exception) -> None:
         """Continue without the session, which raised."""
         self.fail(f"session.{raising_function(error, 'observe')}", error)
         self._pairing.rest()  # whether they are answered can no longer be told
@@ -286,6 +272,20 @@ class SessionRows:
             row.topic, row.producer_name, row.subscription = request.topic, request.producer_name, request.subscription
         row.latency_ns = latency
         out.append(row)
+
+
+class _Isolated(NamedTuple):
+    """A call of a session, which is replaced if it raises."""
+
+    rows: SessionRows
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> bool:
+        if isinstance(error, Exception):
+            self.rows.replace_session(error)
+        return isinstance(error, Exception)
 
 
 class _ShownFrames:

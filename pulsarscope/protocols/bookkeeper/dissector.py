@@ -64,46 +64,40 @@ class BookkeeperDissector(Dissector):
 
     @property
     def decode(self) -> Callable[[bytes, int, int], Decoded]:
-        """See the contract."""
         return self._decoder.decode
 
     @property
     def decode_partial(self) -> Callable[[bytes, int, int], Decoded]:
-        """See the contract."""
         return self._decoder.decode_partial
 
     def sender(self, command: str) -> str | None:
-        """See the contract: AUTH looks the same in both directions."""
+        """Return the sender of a command; None for AUTH, which looks the same in both directions."""
         if command == AUTH or not command:
             return None
         return SERVER if command.endswith(RESPONSE) else CLIENT
 
     def session(self, context: SessionContext) -> BookkeeperSession:
-        """See the contract."""
         from pulsarscope.protocols.bookkeeper.session import BookkeeperSession  # noqa: PLC0415 - see above
 
         return BookkeeperSession(context, self.stored_openers)
 
     def redaction(self, names: MaskedNames) -> Redact:
-        """See the contract."""
         from pulsarscope.protocols.bookkeeper.redaction import BookkeeperRedaction  # noqa: PLC0415 - one command needs it
 
         return BookkeeperRedaction(names, self._digests, self.stored_redactions).redact
 
     def message_checksum(self, row: FrameRow) -> Checksum | None:
-        """See the contract: the message's checksum is in the data of the entry; the digest belongs to the entry itself."""
+        """Return the checksum in the data of the entry, because the digest belongs to the entry itself."""
         data = (row.fields or {}).get("data") or {}
         return Checksum(data["checksum"], data["crc32c"]) if "crc32c" in data else None
 
     @cached_property
     def tables(self) -> tuple[ReportTable, ...]:
-        """See the contract."""
         from pulsarscope.protocols.bookkeeper.tables import tables  # noqa: PLC0415 - one command needs them
 
         return tables(self.receipt_readers)
 
     def ranges(self, data: bytes) -> Ranges:
-        """See the contract."""
         from pulsarscope.protocols.bookkeeper.ranges import ranges  # noqa: PLC0415 - only a hex view needs it
 
         return ranges(data, show_secrets=self._show_secrets, digests=self._digests)

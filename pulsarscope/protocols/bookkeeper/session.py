@@ -38,7 +38,6 @@ class BookkeeperSession(Session):
         """Kind of digest by ledger, for ledgers with at least one correct digest."""
 
     def observe(self, frames: SessionFrames, events: list[Event]) -> None:
-        """See the contract."""
         for frame in frames:
             if frame.command is None:
                 continue
@@ -66,7 +65,6 @@ class BookkeeperSession(Session):
                 events.append(Remark("bookie-refused", frame, f"the bookie refuses with {status}", evidence))
 
     def finish(self, events: list[Event]) -> None:
-        """See the contract."""
         self._early.finish(events)
 
     def _answer(self, frame: FrameRow, key: str, error: str | None, events: list[Event]) -> None:

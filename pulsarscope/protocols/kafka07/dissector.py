@@ -48,27 +48,22 @@ class Kafka07Dissector(Dissector):
     registry = on_use("pulsarscope.protocols.kafka07.zookeeper:read_registry")
 
     def sender(self, command: str) -> str | None:
-        """See the contract."""
         return _SENDERS.get(command)
 
     def foreign(self, name: str | None, port: int) -> tuple[str, str]:
-        """See the contract."""
         return "not-kafka07", f"{name or 'a protocol other than Kafka 0.7'} is spoken on port {port}"
 
     def session(self, context: SessionContext) -> Kafka07Session:
-        """See the contract."""
         from pulsarscope.protocols.kafka07.session import Kafka07Session  # noqa: PLC0415 - see above
 
         return Kafka07Session(context)
 
     def redaction(self, names: MaskedNames) -> Redact:
-        """See the contract."""
         from pulsarscope.protocols.kafka07.redaction import Kafka07Redaction  # noqa: PLC0415 - one command needs it
 
         return Kafka07Redaction(names).redact
 
     def ranges(self, data: bytes) -> Ranges:
-        """See the contract."""
         from pulsarscope.protocols.kafka07.ranges import ranges  # noqa: PLC0415 - only a hex view needs it
 
         return data, ranges(data)

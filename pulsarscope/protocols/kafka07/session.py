@@ -94,7 +94,7 @@ class Kafka07Session(Session):
         """True if the last response was cut: it is then the missing one."""
 
     def observe(self, frames: SessionFrames, events: list[Event]) -> None:
-        """See the contract. Only the sender of a frame shows its kind, so its form is checked here."""
+        """Only the sender of a frame shows its kind, so its form is checked here."""
         for frame in frames:
             if frame.status == MALFORMED:  # regardless of its sender
                 frame.status = OK
@@ -114,7 +114,6 @@ class Kafka07Session(Session):
             self._deliveries.report(events)
 
     def finish(self, events: list[Event]) -> None:
-        """See the contract."""
         self._settle(events)
         for request in self._pairing.rest():
             self._exchange(request, None, events)

@@ -75,28 +75,22 @@ class PulsarDissector(Dissector):
 
     @property
     def decode(self) -> Callable[[bytes, int, int], Decoded]:
-        """See the contract."""
         return self._decoder.decode
 
     @property
     def decode_partial(self) -> Callable[[bytes, int, int], Decoded]:
-        """See the contract."""
         return self._decoder.decode_partial
 
     def find_candidate(self, data: bytes, position: int, end: int) -> int:
-        """See the contract."""
         return boundary.find_candidate(data, position, end)
 
     def recognise(self, data: bytes, position: int, end: int, budget: int, *, checksums: bool = True) -> Candidate | None:
-        """See the contract."""
         return boundary.candidate(self._decoder, data, position, end, budget, checksums=checksums)
 
     def opens(self, data: bytes, position: int, end: int) -> str | None:
-        """See the contract."""
         return boundary.opens(self._decoder, data, position, end)
 
     def sender(self, command: str) -> str | None:
-        """See the contract."""
         return self._senders.get(command)
 
     def max_frame_size(self, fields: dict[str, Any]) -> int | None:
@@ -105,7 +99,7 @@ class PulsarDissector(Dissector):
         return announced + FRAME_PADDING_BYTES if isinstance(announced, int) and announced > 0 else None
 
     def foreign(self, name: str | None, port: int) -> tuple[str, str]:
-        """See the contract: TLS and HTTP have their own findings."""
+        """Return code and text of a finding; TLS and HTTP have their own."""
         if name == "TLS":
             if port == TLS_PORT:
                 return "tls-no-secrets", "the connection is TLS, and no secrets are given"
@@ -115,37 +109,32 @@ class PulsarDissector(Dissector):
         return "not-pulsar", f"{name or 'an unknown protocol'} is spoken on port {port}"
 
     def session(self, context: SessionContext) -> PulsarSession:
-        """See the contract."""
         return PulsarSession(context, self._single_plan)
 
     @property
     def known_issues(self) -> KnownIssues:
-        """See the contract; imported on first use."""
         from pulsarscope.protocols.pulsar.known_issues import known_issues  # noqa: PLC0415 - as above
 
         return known_issues()
 
     def completes(self, row: FrameRow) -> bool:
-        """See the contract: of the chunks of a message, only the last one completes it."""
+        """Return True for a whole message, and for the last chunk of one."""
         metadata = row.metadata
         return not metadata or bool(metadata.get("chunk_id", 0) >= metadata.get("num_chunks_from_msg", 1) - 1)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """See the contract."""
         from pulsarscope.protocols.pulsar.text.vocabulary import vocabulary  # noqa: PLC0415 - only a filter needs it
 
         return vocabulary()
 
     def redaction(self, names: MaskedNames) -> Redact:
-        """See the contract."""
         from pulsarscope.protocols.pulsar.redaction import PulsarRedaction  # noqa: PLC0415 - one command needs it
 
         return PulsarRedaction(self._decoder, self._single_plan, names).redact
 
     @property
     def stored_reader(self) -> ReadStored:
-        """See the contract."""
         return self._read_stored
 
     def _read_stored(self, data: bytes, start: int, end: int) -> Stored | None:
@@ -155,7 +144,6 @@ class PulsarDissector(Dissector):
 
     @property
     def stored_redaction(self) -> RedactStored:
-        """See the contract."""
         return self._redact_stored
 
     def _redact_stored(self, names: MaskedNames, data: bytes) -> bytes | None:
@@ -165,7 +153,6 @@ class PulsarDissector(Dissector):
 
     @property
     def receipt_reader(self) -> ReadReceipt:
-        """See the contract."""
         return self._read_receipt
 
     def _read_receipt(self, row: FrameRow) -> tuple[int, int] | None:
@@ -174,13 +161,11 @@ class PulsarDissector(Dissector):
         return read_receipt(row)
 
     def stored_opener(self, settings: SessionSettings) -> OpenStored:
-        """See the contract."""
         from pulsarscope.protocols.pulsar.entry.stored_messages import StoredMessages  # noqa: PLC0415 - as above
 
         return StoredMessages(self._single_plan, settings)
 
     def ranges(self, data: bytes) -> Ranges:
-        """See the contract."""
         from pulsarscope.protocols.pulsar.frame.ranges import ranges  # noqa: PLC0415 - only a hex view needs it
 
         return ranges(self._decoder, data)

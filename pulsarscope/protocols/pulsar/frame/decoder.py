@@ -100,7 +100,7 @@ class FrameDecoder:
         self.payload_heads = PayloadHeadReader(plans)
         self.base_plan = self._base_plan(plans)
         self.layouts: dict[bytes, Layout] = {}
-        """See the contract."""
+        """Layouts of repeated frames, see the contract."""
         self._repeated = RepeatedFrames()
         self._heads: dict[bytes, _KnownHead] = {}  # filled on demand: most captures have few of the thousands of heads
 

@@ -96,7 +96,7 @@ class PulsarSession(Session):
     # ---- the contract
 
     def observe(self, frames: SessionFrames, events: list[Event]) -> None:
-        """See the contract. SEND and its receipt are usually handled here, without a call; methods handle everything else."""
+        """Complete the frames. SEND and its receipt are usually handled here, without a call; methods handle everything else."""
         wants_exchanges, opens_payloads = self._requests.wants_exchanges, self._opens_payloads
         requests, sends = self._requests, self._sends
         producers = sends.producers
@@ -160,7 +160,6 @@ class PulsarSession(Session):
                 self._other(frame, fields, events)
 
     def observe_columns(self, columns: Any, place: int) -> int:
-        """See the contract."""
         if self._meets_values():
             return place
         if self._wants_messages:
@@ -168,7 +167,6 @@ class PulsarSession(Session):
         return observe_frames(columns, place, self._known(), self._sends, (lambda: self._opener) if self._opens_payloads else None)
 
     def open_columns(self, columns: Any, places: tuple[int, int], entries: list[Event]) -> int:
-        """See the contract."""
         if not self._wants_messages or self._meets_values():
             return places[0]
         return open_frames(columns, places, self._known(), self._opener, self._sends, entries)
@@ -183,18 +181,17 @@ class PulsarSession(Session):
         return self._sends.producers, self._consumers, requests.early, self._remember_batch, requests.anchors.commands
 
     def finish(self, events: list[Event]) -> None:
-        """See the contract: unanswered requests, unrequested responses, messages without a receipt."""
+        """Append unanswered requests, unrequested responses, and messages without a receipt."""
         if self._awaits_schemas and self._unread is not None:
             self._report_late(self._unread.finish(), events)
         self.let_go(events)
 
     def waits(self) -> int:
-        """See the contract."""
         chunks = self._opener.waits() if self._opens else 0
         return chunks + self._sends.waits() + self._requests.waits() + self._names_bytes
 
     def let_go(self, events: list[Event]) -> None:
-        """See the contract; the producers and consumers are still known."""
+        """Append what waits, and drop it; producers and consumers stay known."""
         for (direction, number), row in self._opener.rest() if self._opens else ():
             row.direction = direction
             if direction == PRODUCE:
