@@ -39,7 +39,7 @@ UNDECIDED_NANOSECONDS_MAX = 1_000_000_000
 """Longest time for which they wait: clients that collect acknowledgments send them ten times a second."""
 
 QUIET_SECONDS = 1.0
-"""Time without rows after which they stop waiting in a live run, in which no more rows may come."""
+"""Time without rows after which they stop waiting in a live run, where no further row may ever come."""
 
 UNDECIDED_MAX_BYTES = 32 << 20
 """Bytes of waiting frames and payloads from which rows stop waiting."""
@@ -116,7 +116,7 @@ class CountedOnce:
         """Bytes of each row in `_looked`."""
         self._looked_bytes = 0
         self._ends: dict[str, tuple[str, str]] = {}
-        """Client and server of the connections of waiting rows, which may have ended meanwhile."""
+        """Client and server of the connections of waiting rows; the connections may already have ended."""
         self.endpoints: Mapping[str, tuple[str, str]] = {}
         """Client and server of the connections of the latest kept rows."""
         self._carriers: dict[Any, list[str]] = {}

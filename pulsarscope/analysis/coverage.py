@@ -1,4 +1,4 @@
-"""The coverage of a diagnosis: what of a capture was judged, and what could not be."""
+"""The coverage of a diagnosis: the parts of a capture that were judged, and those that could not be."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Statistics:
         """Commands with which clients sent messages: their answers give the latency of sending."""
         self._slowest: dict[str, list[_SlowExchange]] = {}
         self._places = 0
-        """Number of places of rows so far, by which exchanges are numbered."""
+        """Number of rows seen so far; exchanges are numbered by it."""
 
     @property
     def span(self) -> int:
@@ -197,7 +197,7 @@ class Statistics:
             self.carriers.add(command)
 
     def _listed(self) -> Mapping[str, Tally] | None:
-        """Return the tallies of connections once no further one gets its own; names outside of them share a tally."""
+        """Return the tallies of connections once there are too many for new ones; all other connections share one tally."""
         return self.connections.named if self.connections.is_full else None
 
     def _tally(self, table: int, name: Any) -> Tally:

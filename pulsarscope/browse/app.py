@@ -76,7 +76,7 @@ class BrowseApp(SearchingApp):
         self._messages_of: str | None = None
         """The filter of the messages on the page; None before there are any."""
         self._resizing: Timer | None = None
-        """Timer that redraws what depends on the size of the screen."""
+        """Timer that redraws the parts that depend on the size of the screen."""
         with suppress(UsageError):
             self.lines.columns = browsed.make_columns(load(choices).columns)
 
@@ -136,7 +136,7 @@ class BrowseApp(SearchingApp):
             self.browsed.fail(f"cannot keep frames in a temporary file: {error.strerror}")
 
     def _show_first_rows(self) -> None:
-        """Show what has been read so far. The calling thread, which reads, waits until it is on the screen: reading would delay that."""
+        """Show the frames read so far. The calling thread waits until they are on the screen, because reading would delay them."""
         painted = Event()
         self.call_from_thread(self._show_progress)
         self.call_from_thread(self.call_after_refresh, painted.set)

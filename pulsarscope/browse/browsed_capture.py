@@ -156,7 +156,7 @@ class Browsed:
 
     def read(self, cancelled: Callable[[], bool]) -> Iterator[None]:
         """Read the capture, and yield when there is something new. Exceptions of the run are passed on."""
-        assert isinstance(self.frames, FrameStore)  # noqa: S101 - others have what there is to read
+        assert isinstance(self.frames, FrameStore)  # noqa: S101 - the other kinds are complete from the start
         try:
             yield from self._read(self.frames, cancelled)
             if self.ended and self._keeper is not None:
@@ -209,7 +209,7 @@ class Browsed:
         self.ended = True
 
     def fail(self, text: str) -> None:
-        """Take a text that says what ended reading or cannot be read."""
+        """Take the reason why reading ended, or why something cannot be read."""
         self.failure = text
 
     def table(self, name: str) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from pulsarscope.model.text import escape
 from pulsarscope.output.export.pcapng import interface_block, packet_block, secrets_block, section_block
 
 GONE = 0
-"""Stands for the number of any packet that was already passed on."""
+"""Number that stands for any packet that was already passed on."""
 
 
 def capture(request: LiveRequest, fifo: str) -> None:

@@ -19,7 +19,7 @@ Parameter = Mapping[str, Any]
 
 
 class CapturesServer(MCPServer[Any]):
-    """A server whose answers to wrong calls say in words what is wrong."""
+    """A server that explains in words what is wrong with a call."""
 
     def __init__(self, instructions: str, functions: Iterable[Callable[..., Any]], parameters: Mapping[str, Parameter]) -> None:
         """Offer functions as tools; `parameters`: their parameters by name. Their ValueError is an answer for the assistant."""
@@ -27,7 +27,7 @@ class CapturesServer(MCPServer[Any]):
         super().__init__("pulsarscope", instructions=instructions, version=pulsarscope.__version__, log_level="ERROR", tools=tools)
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Call a tool. Raises ToolError, which becomes an answer that says that it is an error."""
+        """Call a tool. Raises ToolError, which becomes an answer marked as an error."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:

@@ -150,7 +150,7 @@ class Screen:
             while not self._ended:
                 self._draw()
                 self._wait()
-        except OSError:  # the terminal has gone: the run goes on, SIGHUP ends it
+        except OSError:  # the terminal is gone: the run continues until SIGHUP ends it
             pass
         except Exception as error:  # noqa: BLE001 - raised when the context ends
             self._failure = error

@@ -127,7 +127,7 @@ def _places(request: PipelineRequest) -> tuple[str, str]:
     if watching.incremental and watching.watch is not None:
         message = "--incremental takes the captures that are there, --watch those to come: give one of them"
     elif watching.incremental and watching.checkpoint is None:
-        message = "--incremental goes on where the last run ended: give --checkpoint DIR, too"
+        message = "--incremental continues where the last run ended: give --checkpoint DIR, too"
     elif watching.incremental and not request.files:
         message = "no capture given: name files, folders or patterns"
     elif not watching.incremental and (watching.watch is None or watching.checkpoint is None):

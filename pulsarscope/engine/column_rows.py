@@ -23,7 +23,7 @@ MESSAGES_IN_COLUMNS_MAX = 65_536
 """Messages, according to the metadata of frames, of a part whose frames and messages stay in columns: they are in memory together."""
 
 OPENED_IN_COLUMNS_MAX_BYTES = 32 << 20
-"""Bytes to which the payloads of such a part may decompress: less is kept of them, but how much less is not known in advance."""
+"""Most bytes to which the payloads of such a part may decompress; fewer are kept, but how many is not known in advance."""
 
 PAYLOADS_MAX_BYTES = 4 << 20
 """Payload text that rows handed on at once may hold, and bytes to which the payloads of such a part may decompress if these are kept: a

@@ -157,12 +157,12 @@ class Timeline:
         return self._ready(frames, at_end=True)
 
     def waits(self) -> int:
-        """Return the number of bytes kept for what may follow."""
+        """Return the number of bytes kept because more may follow."""
         size = self._conversation.waits()
         return size if self._rows is None else size + self._rows.waits()
 
     def let_go(self) -> tuple[FrameBatch, list[Row | RawFrame]]:
-        """Return the frames so far, truncated, and the rows of what waits: all connections together keep too much."""
+        """Return the frames so far, truncated, and the rows of everything that waits, because all connections together keep too much."""
         rows: list[Row | RawFrame] = []
         if self._rows is not None:
             self._rows.let_go(rows)

@@ -147,7 +147,7 @@ class Engine:
     # ---- a run
 
     def begin(self) -> Iterator[RowBatch]:
-        """Yield what is known before any file is read."""
+        """Yield the rows that are known before any file is read."""
         if findings := [*self._inputs.findings, *self._options.key_logs.findings]:
             yield self.report(findings)
 
@@ -422,7 +422,7 @@ class Engine:
                 return [kept, *following], keys.each(kept) if keys else []
             return [*kept.all(), *following], []
         if self._rules is None:
-            # Frames of which there are too many messages for columns, and that nobody asked for, are among the rows.
+            # Frames with too many messages for columns are among the rows even if nobody asked for them.
             return [row for row in rows if type(row) not in self._for_rules] if self._timelines.in_columns else rows, keys
         # By type, and without messages if no rule requires them: batches have a hundred per frame.
         if not keys:

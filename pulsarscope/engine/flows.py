@@ -93,7 +93,7 @@ class FlowRun:
         return [row for row in self._engine.count(rows) if row.kind in self._kinds]
 
     def _enter(self, file: int) -> None:
-        """Tell the engine what the findings at the ends of earlier files have shown."""
+        """Pass the findings at the ends of earlier files to the engine."""
         self._engine.set_loss(lost=self._lossy is not None and self._lossy < file)
 
 

@@ -1,4 +1,4 @@
-"""The bytes that wait for what may follow, in all connections of a process: parts of frames, chunks, messages without receipt, requests."""
+"""The bytes kept because more may follow, in all connections of a process: parts of frames, chunks, messages without receipt, requests."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class MessageRows:
         self._form = form if "payload" in self._columns else None
         self._digest = "payload_sha256" in self._columns
         self._value_bytes = 0
-        """Memory of the values in rows since rows were last handed on because of them."""
+        """Bytes of values in rows since rows were last passed on because of their size."""
 
     def add(self, message: SingleMessage, out: list[Any]) -> None:
         """Append the row of one message."""

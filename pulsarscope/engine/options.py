@@ -34,7 +34,7 @@ class Options(msgspec.Struct, frozen=True):
     payloads: bool | None = None
     """True to open payloads for their findings; None: if messages or findings are requested."""
     payload: str | None = None
-    """Form of MessageRow.payload: base64, hex, text; None for none."""
+    """Form of MessageRow.payload: base64, hex, text; None to omit it."""
     message_columns: tuple[str, ...] | None = None
     """Columns of message rows, in this order: the rows are then of `records.row_type`. None: all columns."""
     rows_max: int | None = None

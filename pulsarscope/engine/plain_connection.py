@@ -44,7 +44,7 @@ class PlainEnd(msgspec.Struct, gc=False, frozen=True):
     state: tuple[Any, ...]
     """State of TCP, as taken by `tcp.complete_connections.closed_connection`."""
     told: tuple[tuple[int, int], dict[str, Any]]
-    """Number of frames of client and server, and what both state about themselves, for columns of the row."""
+    """Number of frames of client and server, and their statements about themselves, for columns of the row."""
 
     @property
     def name(self) -> str:
@@ -77,7 +77,7 @@ class PlainEnd(msgspec.Struct, gc=False, frozen=True):
         return row
 
     def timeline(self, row: ConnectionRow) -> EndedTimeline:
-        """Return what is kept of it, with its row, until no more late packets come."""
+        """Return the state that is kept for late packets, with its row."""
         return EndedTimeline(packed_row(row), None, self.source, self.of.dissector)
 
 

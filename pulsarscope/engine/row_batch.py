@@ -53,11 +53,11 @@ class Totals:
         """True when the rest of the inputs is not read."""
 
     def stop(self) -> None:
-        """End the run after what has been read, as if the inputs ended there."""
+        """End the run here, as if the inputs ended."""
         self.stopped = True
 
     def note(self, events: Iterable[ConnectionEvents]) -> None:
-        """Take what the assembler tells about connections."""
+        """Take the facts of the assembler about connections."""
         self.connections += sum(event.opened for event in events)
         if self.starts is not None:
             self.starts.note(events)

@@ -391,7 +391,7 @@ class RuleEngine:
         self._rows.append((self.next_key(), finding_row(CAPTURE_CODES["memory-cap"].at(text, evidence), None)))
 
     def settle(self, time: int) -> None:
-        """Report what is due at this time of a live capture, nanoseconds since the epoch."""
+        """Report the findings that are due at this time of a live capture, in nanoseconds since the epoch."""
         self.facts.settle(time)
         self.report_legs(complete=True)
 

@@ -132,13 +132,13 @@ class SessionRows:
                 yield
 
     def waits(self) -> int:
-        """Return the number of bytes that the session keeps for what may follow."""
+        """Return the number of bytes that the session keeps because more may follow."""
         with _Isolated(self):
             return self._session.waits()
         return 0
 
     def let_go(self, out: list[Any]) -> None:
-        """Append the rows of what waits, and drop it."""
+        """Append the rows of everything that waits, and drop it."""
         events: list[Event] = []
         with _Isolated(self):
             self._session.let_go(events)
@@ -179,7 +179,7 @@ class SessionRows:
     def replace_session(self, error: Exception) -> None:
         """Continue without the session, which raised."""
         self.fail(f"session.{raising_function(error, 'observe')}", error)
-        self._pairing.rest()  # whether they are answered can no longer be told
+        self._pairing.rest()  # it is no longer known whether they are answered
         self._session = Session(SessionContext(self._origin, SessionSettings(frozenset()), pairing=self._pairing))
 
     def fail(self, member: str, error: Exception) -> None:

@@ -163,6 +163,6 @@ class ShortConnections:
             yield connection
 
     def _ended(self, found: tuple[Any, ...]) -> PlainEnd:
-        """Return what is known about a closed connection."""
+        """Return the state of a closed connection."""
         key, _, file, state, told = found
         return PlainEnd(PlainConnection(key, self._dissector.name), self._inputs.source(file), file, state, told)

@@ -96,7 +96,7 @@ class Transport:
         head, whole = _head(self._held[stream])
         header = proxy_header(head)
         start = 0 if header is None else header.size
-        # While one side is slow to show what it speaks, no more is held of the other.
+        # While one side has not yet shown its protocol, no more bytes of the other side are held.
         whole = whole or _head(self._held[1 - stream])[1]
         record = head[start : start + _RECORD_HEADER_BYTES]
         if not record or (header is not None and not start):

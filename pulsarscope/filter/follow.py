@@ -163,7 +163,7 @@ class FollowFilter:
         return None if fresh.test is None else (self._kind, fresh.test)
 
     def absence(self) -> str | None:
-        """Return in words what can be followed instead, if nothing has passed; else None."""
+        """Return a sentence about subjects that can be followed instead, if nothing has passed; else None."""
         if self.kept[FrameRow.kind]:
             return None
         others = self._subject.others()
@@ -205,7 +205,7 @@ class JoinedFilter:
         self._display_filter = display_filter
 
     def absence(self) -> str | None:
-        """Return in words what can be followed instead, if the subject has no frame; else None."""
+        """Return a sentence about subjects that can be followed instead, if the subject has no frame; else None."""
         return self.first.absence()
 
     def begin(self, run: Timed) -> None:

@@ -135,7 +135,7 @@ class IndexWriter:
         self._unfinished.replace(self.path)
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Remove the written file."""
         with suppress(OSError, pa.ArrowException):
             self._file.close()
         with suppress(OSError):

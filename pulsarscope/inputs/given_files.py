@@ -1,4 +1,4 @@
-"""Files that the user provides for what is not on the wire: schemas, and names where the wire has only numbers."""
+"""Files from the user with information that is not on the wire: schemas, and names where the wire has only numbers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _given_schema(readers: Sequence[ReadSchema[Schema]], topics: str, file: str)
 
 
 ReadNames = Callable[[bytes, str], Mapping[str, str]]
-"""Reader of one protocol's names: content of a file, name for what the file does not name → names. Raises ValueError."""
+"""Reader of one protocol's names: content of a file, name to use where the file has none → names. Raises ValueError."""
 
 
 def given_names(files: Iterable[str], names_readers: Callable[[], Sequence[ReadNames]]) -> dict[str, str]:

@@ -23,7 +23,7 @@ class GrowingFile:
     """A stream of the bytes of a file. It ends when it is stopped, or when the file is truncated or replaced."""
 
     def __init__(self, path: str, stop: Event, renewed: Callable[[str], None]) -> None:
-        """Prepare to read; `renewed` gets a text that says what has happened to the file."""
+        """Prepare to read; `renewed` gets a text about each change of the file."""
         self.name = path
         self._stop = stop
         self._renewed = renewed

@@ -17,7 +17,7 @@ SEVERITIES = (ERROR, WARNING, NOTE)
 """Severities in descending order: data lost or wrong, or a request refused; likely to cause trouble soon; worth knowing."""
 
 LAYERS = ("capture", "tcp", "tls", "frame", "payload", "session", "tuning")
-"""Layers from the wire upwards; the last one is advice on what works, but could work better."""
+"""Layers from the wire upwards; the last one is advice on things that work, but could work better."""
 
 
 class Code(msgspec.Struct, frozen=True):

@@ -133,7 +133,7 @@ SILENT_CONNECTIONS_MAX = 32_768
 """Connections without data kept in the whole process (a SYN flood has millions); beyond that the oldest ones share one finding."""
 
 STRAY_PACKETS_MAX = 1_024
-"""Packets of an open connection for which data outside its windows are held: an acknowledgment would have come by then."""
+"""Packets of an open connection for which data outside its windows are held: an acknowledgment would have arrived by then."""
 
 INTERVALS_MAX = 1_024
 """Gaps, or ranges of dropped bytes, remembered for a stream; a late segment belongs to one of the latest."""
@@ -329,7 +329,7 @@ JOB_MEMORY_MAX_BYTES = 16 << 20
 """Results of one parallel process held in memory before its turn; further results go to a temporary file."""
 
 JOB_PIPE_BYTES = 1 << 20
-"""Pipe from a parallel process: it holds a whole result, so that the process can go on. Linux allows users no more (pipe-max-size)."""
+"""Pipe from a parallel process: it holds a whole result, so that the process can continue. Linux allows users no more (pipe-max-size)."""
 
 JOB_DISK_MAX_BYTES = 1 << 30
 """Results of one parallel process in its temporary file, which may also be in memory, before it waits for its turn."""

@@ -160,7 +160,7 @@ def _import_native() -> tuple[Any, str]:
 @cache
 def modules_mark() -> str:
     """Return a hash of the package's modules: they determine the format of stored runs, also between two releases."""
-    from hashlib import blake2b  # noqa: PLC0415 - for what is kept
+    from hashlib import blake2b  # noqa: PLC0415 - only for files in the cache
     from importlib import resources  # noqa: PLC0415 - as above
 
     mark = blake2b(digest_size=4)

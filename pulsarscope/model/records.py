@@ -416,7 +416,7 @@ class RowList(list[Any]):
             self.extend(rows)
 
     def hand_on(self) -> None:
-        """Have the rows so far taken before anything follows."""
+        """Hand over the rows so far before anything follows."""
         self.extend_later(iter(()))
         self._messages = 0
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pulsarscope.engine.parallel import AnyRun
 
 COMMENT = (
-    "Redacted: credentials, payloads, properties, keys and schemas are blank, addresses and names are masked, checksums are made right "
-    "again. Bytes of no frame, TLS around the frames, link layers, tunnels and packets of no known protocol are left out."
+    "Redacted: credentials, payloads, properties, keys and schemas are blank, addresses and names are masked, checksums are "
+    "recomputed. Bytes outside frames, TLS around frames, link layers, tunnels and packets of unknown protocols are left out."
 )
 
 _IN_TLS = "inside TLS that was not decrypted"
@@ -127,7 +127,7 @@ class Redaction:
             raise OutputError(f"cannot read redacted frames from a temporary file: {error.strerror}") from error
 
     def notes(self) -> Iterator[str]:
-        """Yield what the user must know about the copy."""
+        """Yield notes for the user about the copy."""
         for why, count in sorted(self._left_out.items()):
             yield f"{plural(count, 'connection')} {why}"
         if self._plain:

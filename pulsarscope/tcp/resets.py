@@ -64,7 +64,7 @@ def was_in_flight(connection: Connection, stream: Stream) -> bool:
 
 
 def _is_continued(connection: Connection, closed_by: int, segments: Iterable[tuple[bytes, Segment]]) -> bool:
-    """Return True when the host in whose name a connection was reset goes on where the RST stood, or before it if that was foreign."""
+    """Return True when the named sender of a RST continues at its sequence number, or before it if another host sent it."""
     stream = connection.streams[closed_by]
     lowest = -_CONTINUES_MAX_BYTES if connection.foreign else 0
     return stream.segments > 0 and any(

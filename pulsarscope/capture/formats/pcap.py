@@ -41,7 +41,7 @@ MAGICS: Mapping[bytes, tuple[str, int, int]] = {
 """Byte order, nanoseconds per unit of the fraction, and bytes of a record header, by the first four bytes of the file."""
 
 STARTS = tuple(magic + Struct(byte_order + "HH").pack(2, 4) for magic, (byte_order, *_) in MAGICS.items())
-"""First bytes by which another file is recognised after `cat` of several: no packet has such a time before 2055."""
+"""First bytes of another file, if several were joined by `cat`; no packet before 2055 has such a time."""
 
 
 class PcapDecoder(Decoder):
@@ -220,7 +220,7 @@ class PcapDecoder(Decoder):
             if data.startswith(STARTS, position):
                 self._bytes_needed = FILE_HEADER_BYTES
                 if size - position >= FILE_HEADER_BYTES:
-                    self._note_damage("Another capture begins, of another link type or form: give it by itself", position)
+                    self._note_damage("Another capture begins, with another link type or format: read it separately", position)
                     self.stopped = True
                 return
             captured = self._unpack_record(data, position)[2]

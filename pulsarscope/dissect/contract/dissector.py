@@ -174,7 +174,7 @@ class Dissector:
         """Return the only side that sends this command (client, server), None when both may."""
 
     def max_frame_size(self, fields: dict[str, Any]) -> int | None:
-        """Return the new bound on frame sizes, in bytes, from the fields of an announcing command; None for none."""
+        """Return the new bound on frame sizes, in bytes, from the fields of an announcing command; None if it announces none."""
 
     def foreign(self, name: str | None, port: int) -> tuple[str, str]:
         """Return the finding (code, text) for a connection on a port of this protocol that speaks `name` instead (None: unknown)."""
@@ -278,12 +278,12 @@ class Dissector:
 
     @property
     def names_reader(self) -> ReadNames | None:
-        """Reader of the names in what its servers report to administrators."""
+        """Reader of the names in the reports of its servers to administrators."""
         return None
 
     @property
     def stored_reader(self) -> ReadStored | None:
-        """Reader of what its servers hand to storage that speaks another protocol."""
+        """Reader of the entries that its servers store over another protocol."""
         return None
 
     stored_readers: tuple[ReadStored, ...] = ()
@@ -291,14 +291,14 @@ class Dissector:
 
     @property
     def stored_redaction(self) -> RedactStored | None:
-        """Redaction of what its servers hand to storage that speaks another protocol; see `redaction`."""
+        """Redaction of the entries that its servers store over another protocol; see `redaction`."""
         return None
 
     stored_redactions: tuple[RedactStored, ...] = ()
     """Redactions of all dissectors, for the protocol of a storage; the registry sets it."""
 
     def stored_opener(self, settings: SessionSettings) -> OpenStored | None:
-        """Return an opener, for one connection, of the messages in what its servers hand to storage; None for none."""
+        """Return a reader of the messages in stored entries, for one connection; None if it has none."""
         del settings
         return None
 
@@ -307,13 +307,13 @@ class Dissector:
 
     @property
     def receipt_reader(self) -> ReadReceipt | None:
-        """Reader of the answers to what its clients publish, if its servers hand that to storage that speaks another protocol."""
+        """Reader of the answers to published messages, if its servers store these over another protocol."""
         return None
 
     receipt_readers: tuple[ReadReceipt, ...] = ()
     """Readers of all dissectors, for the protocol of a storage; the registry sets it."""
     stores: bool = False
-    """True when its clients are servers of another protocol, which store here what their own clients send."""
+    """True when its clients are servers of another protocol, which store messages of their own clients here."""
     passwords: tuple[bytes, ...] = ()
     """Passwords from the user, for keyed digests; the engine sets it before anything is decoded."""
 

@@ -48,7 +48,7 @@ each frame: a NamedTuple costs four times as much.
 
 
 class StreamAccount(NamedTuple):
-    """The bytes of one stream that are not in whole frames, by what became of them."""
+    """The bytes of one stream outside whole frames, by the way they were handled."""
 
     frames: int = 0
     """Whole frames, malformed ones included."""

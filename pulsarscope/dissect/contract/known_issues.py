@@ -36,7 +36,7 @@ class KnownIssue(NamedTuple):
     codes: frozenset[str]
     """Findings that may show it."""
     contains: tuple[str, ...]
-    """Parts that the text, or a text in the evidence, of such a finding must contain."""
+    """Parts that the text of the finding, or a text in its evidence, must contain."""
     title: str
     source: str
     """Address of the source."""

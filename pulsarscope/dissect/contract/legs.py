@@ -81,7 +81,7 @@ def _row_of(key: str, fact: Fact) -> AnchorRow:
 
 
 class Legs(msgspec.Struct):
-    """Two connections, the inner one of which forwards what the outer one carries."""
+    """Two connections: the inner one forwards the frames of the outer one."""
 
     outer: Where
     """Last frame of the first common anchor, in the outer connection."""

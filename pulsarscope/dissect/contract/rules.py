@@ -142,7 +142,7 @@ class RuleContext(Protocol):
 
     @property
     def lost(self) -> bool:
-        """True when bytes of this connection are missing so far, or it was seen from the middle: what is absent may have been sent."""
+        """True when bytes of this connection are missing so far, or it was seen from the middle: an absent frame may have been sent."""
 
     def reported(self, code: str) -> Sequence[ReportedFinding]:
         """Return the first few findings of this code that the layers below have reported about the connection."""

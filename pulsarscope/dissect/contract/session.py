@@ -112,7 +112,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
     payloads: bool = False
     """True to open payloads for their findings, even if no message rows are requested."""
     payload: str | None = None
-    """Form in which message rows give the payload: base64, hex, text; None for none."""
+    """Form of the payload in message rows: base64, hex, text; None to omit it."""
     message_columns: tuple[str, ...] | None = None
     """Requested columns of message rows; None for all."""
     private_keys: tuple[RSAPrivateKey, ...] = ()

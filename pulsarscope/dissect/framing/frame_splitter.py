@@ -53,7 +53,7 @@ class FrameSplitter:
         return self._splitter.failure
 
     def finish(self) -> list[Frame]:
-        """Return what remains when no more bytes will come: a truncated frame or skipped bytes."""
+        """Return the remainder at the end of the stream: a truncated frame or skipped bytes."""
         batch = FrameBatch()
         self._splitter.finish(0, batch)
         return _frames(batch)

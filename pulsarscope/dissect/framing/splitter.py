@@ -123,7 +123,7 @@ class StreamSplitter:
         return len(self._buffer)
 
     def account(self) -> StreamAccount:
-        """Return the account of the bytes so far."""
+        """Return the counts of the bytes seen so far."""
         return StreamAccount(self.frames, self.skipped, self._cut, self._tail, self._proxy_source)
 
     def feed(self, file: int, offset: int, pieces: Sequence[Piece], out: FrameBatch) -> None:

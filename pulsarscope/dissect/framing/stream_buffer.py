@@ -21,7 +21,7 @@ HELD_TWICE_MAX_BYTES = 64 << 10
 """Bytes that may be held twice, joined and in their pieces. For fewer bytes, releasing the pieces is not worth the work."""
 
 _NONE: Any = ()
-"""No pieces. Lists are made when pieces come, because there may be very many streams, most of which are usually idle."""
+"""No pieces. A list is made only when a piece arrives, because most of very many streams are idle."""
 
 
 class StreamBuffer:

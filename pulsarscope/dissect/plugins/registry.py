@@ -156,7 +156,7 @@ def schema_readers(dissectors: Iterable[Dissector]) -> list[ReadSchema]:
 
 
 def share_stored_readers(dissectors: Sequence[Dissector]) -> None:
-    """Give all dissectors the readers of what servers store. One that fails is ignored, or reads nothing, with a PluginWarning."""
+    """Give all dissectors the readers of stored entries. A reader that fails is ignored, or reads nothing, with a PluginWarning."""
     stored, receipts = (_shared(dissectors, member) for member in ("stored_reader", "receipt_reader"))
     redactions = _shared(dissectors, "stored_redaction")
     openers = tuple(partial(_stored_opener, dissector) for dissector in dissectors)

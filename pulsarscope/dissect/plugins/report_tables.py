@@ -70,7 +70,7 @@ class _ContainedFold:
         return records
 
     def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what a method returns; an empty list after a failure."""
+        """Return the result of a method; an empty list after a failure."""
         if self._failed:
             return []
         self._failed = True

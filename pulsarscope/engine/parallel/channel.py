@@ -62,7 +62,7 @@ def receive(pipe: BinaryIO) -> bytes | None:
 
 
 def pack_facts(facts: Collection[PackedFacts]) -> list[PackedFacts]:
-    """Return facts as few objects. Facts that MessagePack cannot hold, such as with a time beyond 64 bits, stay unchanged."""
+    """Return facts as few objects. Facts that MessagePack cannot encode, such as one with a time beyond 64 bits, stay unchanged."""
     packed: list[PackedFacts] = [some for some in facts if isinstance(some, bytes)]
     if plain := [*chain.from_iterable(some for some in facts if not isinstance(some, bytes))]:
         try:

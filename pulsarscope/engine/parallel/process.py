@@ -58,7 +58,7 @@ class Process:
         if self._reader.ident is not None:
             self._reader.join()
         for pipe in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):  # unread data are of no use
+            with suppress(OSError):  # unread data are useless
                 pipe.close()  # type: ignore[union-attr]
 
     @property

@@ -165,7 +165,7 @@ class Decode(msgspec.Struct, frozen=True):
         yield Finished({}, {}) if self.prepare is not None else Finished({**engine.endpoints}, {**engine.dissector_of})
 
     def _result(self, engine: Engine, totals: Totals, batch: RowBatch, facts: list[PackedFacts], *, ends: bool) -> Result:
-        """Return a batch with what has accumulated since the last one."""
+        """Return a batch with everything since the last one."""
         counts = totals.packets, totals.connections, totals.severities, totals.damaged, totals.fragmented
         keys, batch.keys = pack_keys(batch.keys), ()
         result = Result(batch, keys, ends, pack_facts(facts), *counts)

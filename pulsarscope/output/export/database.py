@@ -16,7 +16,7 @@ from pulsarscope.model.text import hint_for
 from pulsarscope.output.export.arrow import BATCH_ROWS, RecordBatches, require_pyarrow
 
 UNKNOWN_TABLE = re.compile(r"Catalog Error: Table with name (\S+) does not exist")
-"""What the database says of a table that it lacks; it would also propose tables of its own."""
+"""Message of the database about an unknown table; it would also suggest internal tables."""
 
 MEMORY_LIMIT = "512MB"
 """Memory limit of the database; data beyond it goes to its folder."""

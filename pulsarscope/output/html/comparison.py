@@ -1,4 +1,4 @@
-"""The page of `compare`: the verdict, then what changed most."""
+"""The page of `compare`: the verdict, then the largest changes."""
 
 from __future__ import annotations
 

@@ -336,7 +336,7 @@ def _has_content(table: Table) -> bool:
 
 
 def _notes(overview: Overview, data: Mapping[str, Any]) -> list[str]:
-    """Return notes on what the charts leave out or join."""
+    """Return notes on values that the charts leave out or join."""
     activity = overview.activity
     frames, marks = sum(data["timeline"]["frames"]), len(data["timeline"]["t"])
     notes = []

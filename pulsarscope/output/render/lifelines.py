@@ -115,7 +115,7 @@ class Lifelines:
         gaps = []
         for gap in fixed:
             if gap is None:
-                gap, texts = left // texts, texts - 1  # noqa: PLW2901 - the share of what is left
+                gap, texts = left // texts, texts - 1  # noqa: PLW2901 - an equal share of the rest
                 left -= gap
             gaps.append(gap)
         return gaps

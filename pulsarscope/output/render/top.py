@@ -186,7 +186,7 @@ class Top:
             report.lines.append("  " + clip(escape(" > ".join(notes)), report.width - 2, report.symbols.ellipsis))
 
     def _title(self, place: ChosenView) -> str:
-        """Return what a place is about: a topic, or a connection with its endpoints."""
+        """Return the subject of a place: a topic, or a connection with its endpoints."""
         if place.view != "connection":
             return f"{place.view} {self._options.short_topic(place.name or '')}".rstrip()
         for record in self._snapshot.tables["connections"]:

@@ -16,7 +16,7 @@ FILTER_CHARACTERS_MAX = 100
 
 HELP = (
     ("q", "quit"),
-    ("p", "pause the screen, go on; all is counted meanwhile"),
+    ("p", "pause or resume the screen; counting continues"),
     ("/", "filter by a part of a name or address; Esc removes it"),
     ("s  r", "sort by the next column; the other way round"),
     ("Up Down PgUp PgDn", "choose a row; Home and End: the first, the last"),
@@ -153,7 +153,7 @@ class TopState:
         self.typing = self.place.pattern = text
 
     def _open(self, rows: Sequence[ReportRecord]) -> None:
-        """Open what the chosen row is about."""
+        """Open the subject of the chosen row."""
         if not rows:
             return
         place = self.place

@@ -116,7 +116,7 @@ def columns_with(tables: Iterable[ReportTable]) -> Columns:
 
 
 def identity(view: str, record: ReportRecord, columns: Columns = COLUMNS) -> tuple[Any, ...]:
-    """Return what identifies a record from one picture to the next. In protocol tables, these are the leading columns of names."""
+    """Return the values that identify a record from one picture to the next; in protocol tables, the leading columns of names."""
     names = _IDENTITY.get(view) or [column.key for column in takewhile(is_name, columns[view])]
     return tuple(record.get(key) for key in names)
 

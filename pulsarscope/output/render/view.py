@@ -143,7 +143,7 @@ class View:
         return label
 
     def color(self, connection: str | None) -> str:
-        """Return the colour of a connection, which does not depend on what else is shown."""
+        """Return the colour of a connection, which does not depend on the other lines."""
         if (color := self._colors.get(connection)) is None:
             color = "" if connection is None else self.palette.connection(first_packet(connection))
             remember(self._colors, connection, color, LOOKS_MAX)

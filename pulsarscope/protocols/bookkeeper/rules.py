@@ -42,7 +42,7 @@ CODES = table(
     ),
     SESSION.error(
         "quorum-lost",
-        "Two bookies or more refused or did not answer an ADD of an entry, and its writer did not go on without them.",
+        "Two bookies or more refused or did not answer an ADD of an entry, and its writer did not continue without them.",
         "The broker fails its clients' SENDs, or closes the ledger: see why each of the bookies failed.",
         to_act="the bookies' operators",
     ),
@@ -388,7 +388,7 @@ def _evaluate_owners(key: str, facts: Sequence[Fact], report: ReportFinding) -> 
         return
     old, new = loses.values["host"], takes.values["host"]
     bookies = sorted({fact.values["bookie"] for fact in facts if fact.what in (TAKES, LOSES)})
-    text = f"Ledger {key} has two owners: {new} fenced it in READ {takes.where.name}, and {old}, which goes on writing, is refused."
+    text = f"Ledger {key} has two owners: {new} fenced it in READ {takes.where.name}, and {old}, which keeps writing, is refused."
     evidence = {"frames": [takes.where.name, loses.where.name], "ledger": int(key), "fenced_by": new, "fenced": old, "bookies": bookies}
     report("ledger-fenced", loses.where, text, evidence)
 

@@ -110,7 +110,7 @@ def candidate(data: bytes, position: int, end: int, budget: int, *, checksums: b
     best = None
     for read in _readers(*FIRST.unpack_from(data, position), checksums=checksums):
         result = _examine(read, data, position, end, budget, checksums=checksums)
-        # Bytes that were read in vain also count.
+        # Bytes that were read without a result also count.
         best = result if best is None else result._replace(seen=max(best.seen, result.seen), cost=best.cost + result.cost)
         if best.proof != "no":
             break

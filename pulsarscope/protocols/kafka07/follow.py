@@ -71,7 +71,7 @@ class _FollowedMessage:
         return _content(row) in self._contents and (first is None or row.time <= first)
 
     def others(self) -> str:
-        """Return what the capture has instead: the neighbouring offsets, or the partitions."""
+        """Return what can be followed instead: the neighbouring offsets, or the partitions."""
         near = [f"{offset:,}" for offset in (self._before, self._behind) if offset is not None]
         if near:
             return (

@@ -168,7 +168,9 @@ class LogRule(ConnectionRule):
         topic, partition = place
         count = abs(offset - progress_before)
         what = f"passed over {count:,} bytes" if code == "offset-skipped" else f"fetches {count:,} bytes again"
-        text = f"{self._context.client} had read {topic} partition {partition} up to {progress_before}, and goes on at {offset}: it {what}."
+        text = (
+            f"{self._context.client} had read {topic} partition {partition} up to {progress_before}, and continues at {offset}: it {what}."
+        )
         evidence = {
             "frames": [progress.response, where.name],
             "topic": topic,

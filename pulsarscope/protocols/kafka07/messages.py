@@ -113,7 +113,7 @@ class MessageTotals:
     """The counts, checksums and findings of all message sets of one frame."""
 
     def __init__(self, frame_bytes: int, *, stored: bool) -> None:
-        """Start; `stored`: the sets come from a log, which has no messages that a broker refuses."""
+        """Begin; `stored`: the sets come from a log, which has no message that a broker would refuse."""
         self.stored = stored
         self.messages = 0
         self.cut = 0

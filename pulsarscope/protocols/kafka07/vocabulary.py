@@ -11,7 +11,7 @@ _OFFSET = FieldType("offset", "int64", "Position in the log, in bytes.")
 _SIZE = FieldType("messages_size", "int64", "Bytes of the message set.")
 _ERROR = FieldType("error", "string", "What the broker says.", values=tuple(ERRORS.values()))
 _CUT = FieldType("cut", "int64", "Bytes of a last message whose end did not fit.")
-_NEXT = FieldType("next_offset", "int64", "Offset behind the last whole message: where the next fetch goes on.")
+_NEXT = FieldType("next_offset", "int64", "Offset behind the last whole message, at which the next fetch continues.")
 
 _PRODUCE = (_TOPIC, _PARTITION, _SIZE)
 _FETCH = (_TOPIC, _PARTITION, _OFFSET, FieldType("max_size", "int64", "Most bytes that the response may bring."))
@@ -45,7 +45,7 @@ VOCABULARY = Vocabulary(
         "message.extra": (
             FieldType("magic", "int64", "Version of the message format, 0 or 1."),
             FieldType("offset", "int64", "Position in the log of the entry that the message stands in."),
-            FieldType("next_offset", "int64", "Position at which a client goes on behind the message: that entry's, until its last one."),
+            FieldType("next_offset", "int64", "Position at which a client continues: that of the entry, until its last message."),
             FieldType("codecs", "string", "Codecs of compressed sets in each other, the outermost first.", repeated=True),
         ),
     },

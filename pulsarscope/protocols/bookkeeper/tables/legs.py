@@ -62,7 +62,7 @@ class _Entry(msgspec.Struct, gc=False):
 
     @property
     def receipt(self) -> _Receipt | None:
-        """The receipt; None until it has come."""
+        """The receipt; None until it arrives."""
         return _Receipt(self.topic, *_unpack(self.packed)) if isinstance(self.packed, bytes) else self.packed
 
     @receipt.setter

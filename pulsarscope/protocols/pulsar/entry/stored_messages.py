@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pulsarscope.dissect.contract.session import SessionSettings
 
 _OWNER = "store", -1
-"""Neither a producer nor a consumer: schemas come from the user."""
+"""No producer and no consumer: schemas come from the user."""
 
 
 class StoredMessages:

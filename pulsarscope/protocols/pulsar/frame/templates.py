@@ -64,7 +64,7 @@ def _varint_size(data: bytes, at: int, end: int) -> int:
 
 
 def high_bytes(raw: bytes) -> int | None:
-    """Return what the bytes after the first one of a varint of at most eight bytes add to it; None if they are not the rest of one."""
+    """Return the value of the bytes after the first one of a varint of at most eight bytes; None if they are not the rest of one."""
     if not 0 < len(raw) < 8 or raw[-1] > 127 or min(raw[:-1], default=128) < 128:
         return None
     value = sum((byte & 127) << 7 * index for index, byte in enumerate(raw, 1)) - 128

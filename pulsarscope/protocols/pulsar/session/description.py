@@ -40,7 +40,7 @@ def describe(row: ConnectionRow, client: tuple[Any, Any, Any] | None, server: tu
 
 
 def described(connect: Mapping[str, Any], connected: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `describe` fills in for a connection that begins with these two commands."""
+    """Return the values that `describe` fills in for a connection that begins with these two commands."""
     row = ConnectionRow()
     describe(row, of_client(connect), of_server(connected))
     return {name: getattr(row, name) for name in ("client_version", "server_version", "protocol_version", "auth_method")}

@@ -12,7 +12,7 @@ PREPARES, POLLS, MOVES = "prepares", "polls", "moves"
 
 
 class RequestType(NamedTuple):
-    """A request with a request_id, and what rules must know about it."""
+    """A request with a request_id, and its properties for rules."""
 
     response: str
     """Its own response. ERROR can answer any request except ACK."""
@@ -64,7 +64,7 @@ CLOSES = {
     "CLOSE_CONSUMER": ("consumer", "consumer_id"),
     "UNSUBSCRIBE": ("consumer", "consumer_id"),
 }
-"""Noun and id field of what a request opens or closes."""
+"""Noun and id field of the object that a request opens or closes."""
 
 IN_ORDER: dict[str, str] = {"CONNECT": "CONNECTED", "AUTH_CHALLENGE": "AUTH_RESPONSE", "PING": "PONG"}
 """Requests without an id, which are paired in order; PING separately for each direction."""

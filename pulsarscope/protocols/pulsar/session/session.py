@@ -176,7 +176,7 @@ class PulsarSession(Session):
         return self._awaits_schemas or (self._opens_payloads and self._values is not None and self._values.are_known)
 
     def _known(self) -> tuple[Any, ...]:
-        """Return what the compiled reader must know about the session."""
+        """Return the state that the compiled reader needs."""
         requests = self._requests
         return self._sends.producers, self._consumers, requests.early, self._remember_batch, requests.anchors.commands
 
@@ -208,7 +208,7 @@ class PulsarSession(Session):
         """Fill in versions and authentication, from CONNECT and CONNECTED."""
         describe(row, self._client, self._server)
 
-    # ---- names of what began before the capture
+    # ---- names from before the capture
 
     def _topic_of(self, message_id: Any) -> str | None:
         """Return the topic of the ledger in a message id: its name in the user's files, or a placeholder."""
