@@ -81,7 +81,7 @@ class Framing(msgspec.Struct, frozen=True):
     largest: int
     """Bytes of the largest frame, until a frame announces another bound."""
     lookahead: int
-    """Bytes that `Dissector.recognise` must see to judge a position."""
+    """Bytes that `Dissector.recognise` needs to decide about a position."""
     length: Struct | FrameSize = Struct(">I")
     """Format of the length field at the start of each frame, or a function."""
     adds: int = 4

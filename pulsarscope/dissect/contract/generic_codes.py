@@ -33,7 +33,7 @@ GENERIC_CODES = table(
     ),
     SESSION.warning(
         RULE_FAILED,
-        "A rule raised an exception: it no longer judges the connection or key.",
+        "A rule raised an exception: it no longer evaluates the connection or key.",
         "Report it to the authors of the package that the finding names, with the capture.",
         to_act="the authors of the package",
     ),

@@ -86,7 +86,7 @@ def candidate(data: bytes, position: int, end: int, budget: int, *, checksums: b
 
 
 def _binary(operation: str, flags: int, data: bytes, position: int, end: int, size: int, budget: int, checksums: bool) -> Candidate | None:
-    """Judge a request or an answer of fixed fields, and the entry in it."""
+    """Check a request or an answer of fixed fields, and the entry in it."""
     answers = is_response(operation, size)
     at = position + BODY
     if operation == ADD:
@@ -140,7 +140,7 @@ def _proven(data: bytes, entry_at: int, position: int, end: int, size: int, seen
 
 
 def _auth(data: bytes, position: int, end: int, size: int) -> Candidate | None:
-    """Judge an AuthMessage: a plug-in name made of letters, and the payload up to the end of the frame."""
+    """Check an AuthMessage: a plug-in name made of letters, and the payload up to the end of the frame."""
     at, stop = position + BODY, position + size
     if at + 2 > stop or data[at] != PROTOBUF_TAG:
         return None
@@ -164,7 +164,7 @@ def _auth(data: bytes, position: int, end: int, size: int) -> Candidate | None:
 
 
 def _protobuf(data: bytes, position: int, end: int, size: int) -> Candidate | None:
-    """Judge the header of version 3, and the tag after it."""
+    """Check the header of version 3, and the tag after it."""
     if _HEAD.match(data[position : position + LOOKAHEAD_BYTES]) is None:
         return None
     at = position + LENGTH_BYTES

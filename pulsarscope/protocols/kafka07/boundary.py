@@ -118,7 +118,7 @@ def candidate(data: bytes, position: int, end: int, budget: int, *, checksums: b
 
 
 def opens(data: bytes, position: int, end: int) -> str | None:
-    """Return the client if a request begins here, judged up to the head of its first message."""
+    """Return the client if a request begins here, checked up to the head of its first message."""
     if end - position < FIRST.size:
         return None
     readers = _readers(*FIRST.unpack_from(data, position), checksums=False)

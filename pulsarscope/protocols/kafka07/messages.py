@@ -253,7 +253,7 @@ def _entries(data: bytes, start: int, end: int, totals: MessageTotals, inside: s
 
 
 def _head_problem(data: bytes, position: int, end: int, size: int) -> str | None:
-    """Return the reason why no message begins here although the size would be plausible, judged by the available part of its head."""
+    """Return the reason why no message begins here although the size would be plausible, according to the available part of its head."""
     if size > LARGEST_MESSAGE_BYTES:
         return f"announce a message of {size:,} bytes, more than a broker takes"
     head = data[position + SIZE_BYTES : min(position + SIZE_BYTES + CRC_AT[MAGIC_1], end)]

@@ -352,7 +352,7 @@ def _is_churn(repetitions: Repetitions, count: int, span_ns: int, thresholds: Th
     return count >= least and (in_turn or span_ns >= 4 * interval) and span_ns <= (count - 1) * interval
 
 
-def judge_churn(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> list[Fact]:
+def evaluate_churn(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> list[Fact]:
     """Report the connections of a client to a server that were opened far more often than they were used, and return their facts."""
     short = [
         fact
@@ -407,7 +407,7 @@ def _may_be_churn(short: Sequence[Fact], thresholds: Thresholds) -> bool:
     return few and all(after - before <= longest for before, after in pairwise(starts))
 
 
-def judge_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+def evaluate_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report connections of a client to a server that were cut one after the other, each after the same idle time."""
     cut = [fact for fact in facts if fact.values["idle"] >= thresholds.ns("idle-cut-seconds") and fact.values["cut"]]
     if not cut:

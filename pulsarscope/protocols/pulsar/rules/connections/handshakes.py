@@ -75,12 +75,12 @@ def words_of(tls: str) -> dict[str, str]:
     return dict(word.partition("=")[::2] for word in tls.split(" ") if "=" in word)
 
 
-def judge_handshakes(
+def evaluate_handshakes(
     client: str, facts: Sequence[Fact], is_broker: Callable[[str], bool] | None, report: ReportFinding, thresholds: Thresholds
 ) -> None:
     """Report the failed handshakes of one client with brokers; None: brokers are known only by their port."""
     failed: dict[tuple[str, str], list[Fact]] = {}
-    judged: set[str] = set()
+    evaluated: set[str] = set()
     for fact in facts:
         if not fact.values.get("tls"):
             continue
@@ -90,9 +90,9 @@ def judge_handshakes(
             continue
         if fact.what == UNREAD and (reason := _failure(fact, known)):
             failed.setdefault((server, reason), []).append(fact)
-        if server not in judged:
-            judged.add(server)
-            _judge_certificates(fact, known, report, thresholds)
+        if server not in evaluated:
+            evaluated.add(server)
+            _evaluate_certificates(fact, known, report, thresholds)
     for (server, reason), times in failed.items():
         _report_failed(client, server, reason, times, report)
 
@@ -120,7 +120,7 @@ def _failure(fact: Fact, known: dict[str, str]) -> str | None:
     return f"the {'client' if values['closed_by'] == 'client' else 'broker'} closed the connection in the middle of it"
 
 
-def _judge_certificates(fact: Fact, known: dict[str, str], report: ReportFinding, thresholds: Thresholds) -> None:
+def _evaluate_certificates(fact: Fact, known: dict[str, str], report: ReportFinding, thresholds: Thresholds) -> None:
     server = fact.values["server"]
     evidence = {"connections": [fact.where.connection], "server": server, "tls": fact.values["tls"]}
     for side in ("client", "server"):

@@ -95,7 +95,7 @@ def _is_redirected(fact: Fact) -> bool:
 
 
 def _evaluate_client(client: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report what a client (a host) left unfinished, judging by all its connections."""
+    """Report what a client (a host) left unfinished on all its connections."""
     if len(facts) >= FACTS_PER_KEY_MAX:
         return  # the fact on the connection with which the client continued may have been dropped
     evaluate_idle(facts, max((fact.values["end"] for fact in facts if fact.what == ENDED), default=0), report, thresholds)

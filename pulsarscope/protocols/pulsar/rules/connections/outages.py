@@ -39,7 +39,7 @@ def _last_to_end(former: Fact, latter: Fact) -> Fact:
     return former if former.values["end"] > latter.values["end"] else latter
 
 
-def judge_outages(
+def evaluate_outages(
     client: str,
     server: str,
     failures: Sequence[Fact],

@@ -15,9 +15,9 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_addresses, is_loopback, literal_of, may_be
-from pulsarscope.protocols.pulsar.rules.connections.handshakes import judge_handshakes
-from pulsarscope.protocols.pulsar.rules.connections.outages import judge_outages
-from pulsarscope.protocols.pulsar.rules.connections.unopened import failure_of, judge_unopened, kinds_of, without_unseen
+from pulsarscope.protocols.pulsar.rules.connections.handshakes import evaluate_handshakes
+from pulsarscope.protocols.pulsar.rules.connections.outages import evaluate_outages
+from pulsarscope.protocols.pulsar.rules.connections.unopened import evaluate_unopened, failure_of, kinds_of, without_unseen
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH, WITHDRAWN
 from pulsarscope.protocols.pulsar.rules.exchanges.requests import LATE, late_text
@@ -197,7 +197,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
         for fact in facts
         if fact.what not in (ADVERTISED, WANTED, LATE, CUT) and not (fact.what == OPEN and fact.where.connection in ended)
     ]
-    judge_handshakes(client, connections, is_broker if hosts or addresses else None, report, thresholds)
+    evaluate_handshakes(client, connections, is_broker if hosts or addresses else None, report, thresholds)
     failed: dict[str, list[Fact]] = {}
     spoken = []
     for fact in sorted(connections, key=lambda fact: fact.where.time):
@@ -207,7 +207,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
             failed.setdefault(fact.values["server"], []).append(fact)
     for server, failures in failed.items():
         failed[server] = without_unseen(failures, [fact for fact in connections if fact.values["server"] == server])
-    _judge_wanted([fact for fact in facts if fact.what == WANTED], failed, report)
+    _evaluate_wanted([fact for fact in facts if fact.what == WANTED], failed, report)
     late = [fact for fact in facts if fact.what == LATE]
     ends = sorted((fact for fact in facts if fact.what == CUT), key=lambda fact: fact.values["code"] != WITHDRAWN)
     cut = {fact.where.connection: fact for fact in ends}  # the end of a connection says more than that of its clients
@@ -215,14 +215,14 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
         failed.setdefault(fact.values["server"], [])
     for server, failures in failed.items():
         served = [fact for fact in spoken if fact.values["server"] == server]
-        late = judge_outages(client, server, failures, served, late, cut, report, thresholds)
+        late = evaluate_outages(client, server, failures, served, late, cut, report, thresholds)
         if not failures:
             continue
         named = [fact for fact in advertised if any(may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]
         if not before:
-            judge_unopened(client, server, failures, spoken, report, thresholds)
+            evaluate_unopened(client, server, failures, spoken, report, thresholds)
         if not (led and (led := _since_reached(named, server, spoken, led))):
             continue
         if _is_certain(led, before, connections, thresholds):
@@ -231,13 +231,13 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
             _report_unreachable("broker-undecided", client, server, before, led, spoken, report)
     for fact in late:
         report("slow-exchange", fact.where, late_text(fact.values["title"], fact.values["evidence"]["latency_ns"]), fact.values["evidence"])
-    _judge_unseen(client, advertised, connections, report, thresholds)
+    _evaluate_unseen(client, advertised, connections, report, thresholds)
     _report_odd(
         client, [fact for fact in advertised if fact.values["client"] == client], {fact.values["server"] for fact in spoken}, report
     )
 
 
-def _judge_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], report: ReportFinding) -> None:
+def _evaluate_wanted(wanted: Sequence[Fact], failed: Mapping[str, Sequence[Fact]], report: ReportFinding) -> None:
     """Report brokers that a proxy did not reach for a client, each once."""
     reported: set[str] = set()
     for fact in wanted:
@@ -306,7 +306,7 @@ def _report_unreachable(
     report(code, source.where, text, evidence)
 
 
-def _judge_unseen(
+def _evaluate_unseen(
     client: str, advertised: Sequence[Fact], connections: Sequence[Fact], report: ReportFinding, thresholds: Thresholds
 ) -> None:
     """Report a client that was sent to brokers to which it has no connection in the capture, and did nothing where it asked."""

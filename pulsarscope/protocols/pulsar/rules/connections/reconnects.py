@@ -12,7 +12,7 @@ from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
-from pulsarscope.protocols.pulsar.rules.connections.churn import judge_churn, judge_idle
+from pulsarscope.protocols.pulsar.rules.connections.churn import evaluate_churn, evaluate_idle
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import port
 
@@ -54,8 +54,8 @@ FORGET_NS = 600_000_000_000
 def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report runs of connections that failed in quick succession, were hardly used, or were cut while idle."""
     client, _, server = key.partition("\n")
-    made = {fact.where.connection for fact in judge_churn(client, server, facts, report, thresholds)}
-    judge_idle(client, server, facts, report, thresholds)
+    made = {fact.where.connection for fact in evaluate_churn(client, server, facts, report, thresholds)}
+    evaluate_idle(client, server, facts, report, thresholds)
     least, pause_ns = thresholds["reconnect-loop-failures"], thresholds.ns("reconnect-loop-pause-seconds")
     failures: list[Fact] = []
     successes: list[Fact] = []

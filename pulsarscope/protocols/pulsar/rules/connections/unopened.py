@@ -41,7 +41,7 @@ def without_unseen(failures: Iterable[Fact], connections: Iterable[Fact]) -> lis
     return [fact for fact in failures if not (is_one_sided and failure_of(fact) == "unanswered")]
 
 
-def judge_unopened(
+def evaluate_unopened(
     client: str, server: str, failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding, thresholds: Thresholds
 ) -> None:
     """Report a broker to which a client opens no connection, although no broker sent it there: the address is from its configuration.

@@ -255,7 +255,7 @@ def _is_decided(chain: Sequence[Fact]) -> bool:
     return bool(decision["answered_authoritative"] and last["authoritative"] and last["response"] == "Connect")
 
 
-def _judge_followers(client: str, topic: str, hops: Sequence[Fact], uses: Sequence[Fact], report: ReportFinding) -> None:
+def _evaluate_followers(client: str, topic: str, hops: Sequence[Fact], uses: Sequence[Fact], report: ReportFinding) -> None:
     """Report an authoritative redirect that the next lookup follows without the flag `authoritative`."""
     for position, redirect in enumerate(hops):
         values = redirect.values
@@ -276,7 +276,7 @@ def _judge_followers(client: str, topic: str, hops: Sequence[Fact], uses: Sequen
         return
 
 
-def _judge_uses(client: str, topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
+def _evaluate_uses(client: str, topic: str, facts: Sequence[Fact], report: ReportFinding) -> None:
     """Report a producer or consumer that is created on the broker that redirected its lookup, when no later answer led there."""
     for use in (fact for fact in facts if fact.what == "use"):
         hops = [fact for fact in facts if fact.what == "hop" and fact.values["answered"] <= use.where.time]
@@ -293,7 +293,7 @@ def _judge_uses(client: str, topic: str, facts: Sequence[Fact], report: ReportFi
         return
 
 
-def _judge_repeats(client: str, topic: str, hops: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+def _evaluate_repeats(client: str, topic: str, hops: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report a broker that redirects a client repeatedly although the client never asks the other broker."""
     groups: dict[tuple[str, str], list[Fact]] = {}
     for hop in hops:
@@ -324,9 +324,9 @@ def _evaluate_lookups(key: str, facts: Sequence[Fact], report: ReportFinding, th
     client, _, topic = key.partition("\n")
     hops_asked = [fact for fact in facts if fact.what == "hop"]
     uses = [fact for fact in facts if fact.what == "use"]
-    _judge_followers(client, topic, hops_asked, uses, report)
-    _judge_uses(client, topic, facts, report)
-    _judge_repeats(client, topic, hops_asked, report, thresholds)
+    _evaluate_followers(client, topic, hops_asked, uses, report)
+    _evaluate_uses(client, topic, facts, report)
+    _evaluate_repeats(client, topic, hops_asked, report, thresholds)
     for chain in _chains(hops_asked, uses):
         redirects = sum(hop.values["response"] == "Redirect" for hop in chain)
         servers = [hop.values["asked"] for hop in chain]
