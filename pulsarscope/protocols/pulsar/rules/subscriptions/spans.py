@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding, Where
 from pulsarscope.model.text import duration, plural
@@ -65,6 +65,22 @@ Span = tuple[int, int, Where]
 """First and last entry, and the first delivery."""
 
 
+class _Evaluation(NamedTuple):
+    """The evaluation of the deliveries to one subscription."""
+
+    topic: str
+    group: Sequence[Fact]
+    """Facts of its consumers."""
+    ledger: int
+    """Latest ledger with deliveries."""
+    merged: Sequence[Span]
+    """Spans of all consumers in that ledger."""
+    published: Sequence[Fact]
+    """Facts of entries that were published for it."""
+    report: ReportFinding
+    thresholds: Thresholds
+
+
 def may_be_elsewhere(subscription: str | None, server: str, position: Position, published_at: int, facts: Sequence[Fact]) -> bool:
     """Return True when an entry of a shared subscription may be at an unknown consumer, or among missing bytes.
 
@@ -97,15 +113,15 @@ def evaluate_spans(
         if not published or any(fact.values["undecided"] for fact in group):
             continue
         ledger = max(fact.values["ledger"] for fact in group)
-        merged = _merged(group, ledger)
+        evaluation = _Evaluation(topic, group, ledger, _merged(group, ledger), published, report, thresholds)
         is_ordered = {fact.values["kind"] for fact in group} == {"Key_Shared"}
-        if is_ordered and _report_slow(group, merged, ledger, published, end, report, thresholds):
+        if is_ordered and _report_slow(evaluation, end):
             continue
         waits = any(fact.what == HOLDING and fact.values["subscription"] == subscription for fact in facts)
         if not is_ordered or not (waits or any(fact.values["permits"] <= 0 and not fact.values["closed"] for fact in group)):
-            since = _report_skipped(topic, group, merged, ledger, published, report, thresholds)
+            since = _report_skipped(evaluation)
             if since is not None and (subscription, server) not in behind:
-                _report_too_slow(topic, group, since, report, thresholds)
+                _report_too_slow(evaluation, since)
 
 
 def _merged(group: Sequence[Fact], ledger: int) -> list[Span]:
@@ -120,22 +136,15 @@ def _merged(group: Sequence[Fact], ledger: int) -> list[Span]:
     return merged
 
 
-def _report_skipped(
-    topic: str,
-    group: Sequence[Fact],
-    merged: Sequence[Span],
-    ledger: int,
-    published: Sequence[Fact],
-    report: ReportFinding,
-    thresholds: Thresholds,
-) -> int | None:
+def _report_skipped(evaluation: _Evaluation) -> int | None:
     """Report a hole in the deliveries to a subscription, if its messages were published within the capture.
 
     Return the time from which on they were published; None if there is none.
     """
+    topic, group, ledger, merged, published, report, thresholds = evaluation
     holes, since = [*pairwise(merged)], None
     if len(holes) > HOLES_MAX:
-        return _report_dropped(topic, group, merged, ledger, published, report, thresholds)
+        return _report_dropped(evaluation)
     for before, after in holes:
         count = after[0] - before[1] - 1
         where = after[2]
@@ -152,7 +161,7 @@ def _report_skipped(
             continue
         if known.values["position"][1] > before[1] + 1 and count - (known.values["position"][1] - before[1] - 1) < AROUND:
             continue  # few of them are known to be published within the capture
-        evidence = _hole_evidence(topic, group, ledger, (before, after), known, {"count": count}, thresholds)
+        evidence = _hole_evidence(evaluation, (before, after), known, {"count": count})
         text = f"Subscription {evidence['subscription']} on {topic} got {ledger}:{before[1]} and then {ledger}:{after[0]}: "
         text += "its consumer never" if len(group) == 1 else f"none of its {len(group):,} consumers ever"
         text += f" got the {count:,} entries between, of which some were published meanwhile."
@@ -168,8 +177,9 @@ def _first_within(published: Sequence[Fact], ledger: int, entry: int) -> int | N
     return next((fact.where.time for fact in published if [*fact.values["position"]] > [ledger, entry]), None)
 
 
-def _report_too_slow(topic: str, group: Sequence[Fact], since: int, report: ReportFinding, thresholds: Thresholds) -> None:
+def _report_too_slow(evaluation: _Evaluation, since: int) -> None:
     """Report the consumers of a subscription that mostly had no permits while messages were published, from `since` on, and dropped."""
+    group, thresholds = evaluation.group, evaluation.thresholds
     slow = [fact for fact in group if 2 * fact.values["lacking_ns"] >= fact.values["life_ns"] and fact.values["acks"] > 1]
     least = thresholds.ns("consumer-behind-backlog-seconds")
     if len(slow) < len(group) or any(fact.values["life_ns"] < least or fact.values["began"] > since for fact in group):
@@ -183,7 +193,7 @@ def _report_too_slow(topic: str, group: Sequence[Fact], since: int, report: Repo
         "frames": [consumer.where.name],
         "consumer_id": values["consumer_id"],
         "consumer_name": values["consumer_name"],
-        "topic": topic,
+        "topic": evaluation.topic,
         "subscription": values["subscription"],
         "delivered": values["delivered"],
         "lacking_ns": values["lacking_ns"],
@@ -191,41 +201,32 @@ def _report_too_slow(topic: str, group: Sequence[Fact], since: int, report: Repo
         "act": "client",
         **thresholds.evidence("consumer-behind-backlog-seconds"),
     }
-    report("consumer-behind", consumer.where, text, evidence)
+    evaluation.report("consumer-behind", consumer.where, text, evidence)
 
 
-def _hole_evidence(
-    topic: str, group: Sequence[Fact], ledger: int, hole: tuple[Span, Span], known: Fact, counts: Mapping[str, int], thresholds: Thresholds
-) -> dict[str, Any]:
+def _hole_evidence(evaluation: _Evaluation, hole: tuple[Span, Span], known: Fact, counts: Mapping[str, int]) -> dict[str, Any]:
     """Return the evidence of a hole between two spans; `known`: an entry published by then, `counts`: how much is missing."""
-    before, after = hole
+    (before, after), group, ledger = hole, evaluation.group, evaluation.ledger
     values = next((fact for fact in group if fact.where.connection == after[2].connection), group[0]).values
     return {
         "frames": frame_names([before[2].name, after[2].name, known.where.name]),
-        "topic": topic,
+        "topic": evaluation.topic,
         "subscription": values["subscription"],
         "consumer_id": values["consumer_id"],
         "consumer_name": values["consumer_name"],
         "before": [ledger, before[1]],
         "after": [ledger, after[0]],
         **counts,
-        **thresholds.evidence("messages-skipped-entries"),
+        **evaluation.thresholds.evidence("messages-skipped-entries"),
     }
 
 
-def _report_dropped(
-    topic: str,
-    group: Sequence[Fact],
-    merged: Sequence[Span],
-    ledger: int,
-    published: Sequence[Fact],
-    report: ReportFinding,
-    thresholds: Thresholds,
-) -> int | None:
+def _report_dropped(evaluation: _Evaluation) -> int | None:
     """Report slow consumers, without others in their subscription, that repeatedly missed some messages.
 
     Return the time from which on these were published; None if there are none.
     """
+    topic, group, ledger, merged, published, report, thresholds = evaluation
     known = min((fact for fact in published if fact.values["position"][0] == ledger), key=lambda fact: fact.where, default=None)
     if known is None or any(2 * fact.values["lacking_ns"] < fact.values["life_ns"] for fact in group):
         return None
@@ -244,7 +245,7 @@ def _report_dropped(
     (before, after), count = wide[0], sum(after[0] - before[1] - 1 for before, after in wide)
     if any(not fact.values["closed"] and fact.where.time < wide[-1][1][2].time for fact in group):
         return None  # as for a single hole
-    evidence = _hole_evidence(topic, group, ledger, wide[0], known, {"count": count, "holes": len(wide)}, thresholds)
+    evidence = _hole_evidence(evaluation, wide[0], known, {"count": count, "holes": len(wide)})
     consumers = "its consumer" if len(group) == 1 else f"its {len(group):,} consumers"
     text = f"Subscription {evidence['subscription']} on {topic} never got {count:,} of {merged[-1][1] - merged[0][0] + 1:,} entries, in "
     text += f"{plural(len(wide), 'place')}, the first between {ledger}:{before[1]} and {ledger}:{after[0]}: "
@@ -254,16 +255,9 @@ def _report_dropped(
     return _first_within(published, ledger, before[1])
 
 
-def _report_slow(
-    group: Sequence[Fact],
-    merged: Sequence[Span],
-    ledger: int,
-    published: Sequence[Fact],
-    end: int,
-    report: ReportFinding,
-    thresholds: Thresholds,
-) -> bool:
+def _report_slow(evaluation: _Evaluation, end: int) -> bool:
     """Report the consumer without permits whose keys wait, while another consumer of its subscription always has permits."""
+    _, group, ledger, merged, published, report, thresholds = evaluation
     idle = [fact for fact in group if fact.values["permits"] > 0 and 10 * fact.values["lacking_ns"] < fact.values["life_ns"]]
     until = end - thresholds.ns("key-shared-delivery-seconds")
     slow = [
