@@ -76,7 +76,7 @@ class PostcardSession(wire.Session):
     """Pairs the cards with their answers."""
 
     def observe(self, frames: wire.SessionFrames, events: list[wire.Event]) -> None:
-        """Complete the frames, and report what they say."""
+        """Complete the frames, and report their events."""
         for frame in frames:
             fields = frame.fields or {}
             if frame.command == "PUT":
