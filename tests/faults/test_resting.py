@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, flow, receipt, send
+from tests.scenarios.commands import BY_BROKER, ack, close_consumer, delivery, flow, receipt, send, subscribe, success
 from tests.scenarios.connections import wait_until
 from tests.scenarios.conversation import MILLISECOND, Conversation
 from tests.scenarios.evaluation import diagnose, problem_codes
@@ -96,3 +96,22 @@ def test_one_that_may_have_all_is_not(tmp_path: Path, story: str) -> None:
     if story == "seldom":
         talks = [publishing(300, 7 * 1000), consuming(range(19), 300)]
     assert UNDECIDED not in diagnose(tmp_path, *talks).codes
+
+
+@pytest.mark.parametrize(("on_the_way", "by"), [*product((12, 40), ("the client", "the broker")), (12, "the client, from before")])
+def test_entries_on_their_way_to_a_closed_consumer_are_not_those_of_an_older_one(tmp_path: Path, on_the_way: int, by: str) -> None:
+    every, length = 20, 9000
+    talk = consuming(range(2), every) if by.endswith("before") else attached(40000).client(subscribe(3), flow(100, 3)).server(success(2))
+    talk.server(delivery(0, 3)).client(ack(0, number=3))
+    talk = wait_until(talk, 2000 * MILLISECOND)
+    talk.server(close_consumer(3)) if by == "the broker" else talk.client(close_consumer(3))
+    talk.server(*(delivery(entry, 3) for entry in range(2, 2 + on_the_way)))
+    assert "consumer-starved" not in {row.code for row in diagnose(tmp_path, publishing(every, length), talk).findings}
+
+
+def test_a_closed_consumer_whose_id_is_used_again_counts(tmp_path: Path) -> None:
+    talk = wait_until(attached(40000).client(close_consumer(3)), 100 * MILLISECOND).client(flow(1, 3))
+    for entry in range(25):
+        wait_until(talk, (200 + entry * 20) * MILLISECOND).server(delivery(entry, 3)).client(ack(entry, number=3))
+    diagnosis = diagnose(tmp_path, publishing(20, 9000), talk)
+    assert diagnosis.only("consumer-starved")[1]["last_delivered"] == [7, 24]

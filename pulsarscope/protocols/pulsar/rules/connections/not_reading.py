@@ -15,7 +15,7 @@ CODES = table(
         "Clients read all the time, whatever their application does: its process stood still (stopped, swapped out, garbage collection, "
         "no processor time), or the application blocks a thread of the client, such as a listener or callback that waits.",
         (
-            "connection-closed-by-broker", "consumer-behind", "consumer-not-acking", "consumer-paused", "consumer-starved",
+            "broker-silent", "connection-closed-by-broker", "consumer-behind", "consumer-not-acking", "consumer-paused", "consumer-starved",
             "dispatch-limited", "keepalive-lost",
         ),
         to_act="the client's application",

@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -89,6 +90,8 @@ class PermitRule(ConsumerRule[PermitState]):
         """Consumer id by frame name of its GET_LAST_MESSAGE_ID."""
         self._unknown: dict[int, Unsubscribed] = {}
         """Consumers that are unknown so far but got messages: after lost bytes, their SUBSCRIBE is read late."""
+        self._left: dict[int, None] = {}
+        """Closed consumers: what was on its way when they left still arrives."""
         self._delayed = 0
         """Number of emitted messages with a time of delivery."""
         self._skipped: list[tuple[int, Where, dict[str, Any]]] = []
@@ -129,6 +132,7 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _flow(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is None:
+            self._left.pop((row.fields or {}).get("consumer_id", -1), None)  # its id is used again
             note_flow(self._unknown, row)
             return
         self._evaluate_starvation(consumer, row.time, "consumer-starved-seconds")
@@ -156,7 +160,8 @@ class PermitRule(ConsumerRule[PermitState]):
             self._delayed += 1
             emit_delivered(self.context, consumer or older_consumer(self.context, row), row, 0 if consumer is None else consumer.able)
         if consumer is None:
-            note_delivery(self.context, self._unknown, row)
+            if (row.fields or {}).get("consumer_id", -1) not in self._left:
+                note_delivery(self.context, self._unknown, row)
             return
         if row.status == "truncated":  # the rest of its packet is missing, too
             self.note_unreadable(row)
@@ -231,6 +236,7 @@ class PermitRule(ConsumerRule[PermitState]):
     def _leave(self, row: FrameRow) -> None:
         self._forget(row)
         self._close(row)
+        remember(self._left, (row.fields or {}).get("consumer_id", -1), None, CONSUMERS_MAX)
 
     def _unsubscribe(self, row: FrameRow) -> None:
         self._forget(row)
