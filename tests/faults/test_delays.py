@@ -76,6 +76,26 @@ def test_a_delivery_long_after_its_time_is_late(tmp_path: Path, delay: int, late
 
 
 @pytest.mark.parametrize(
+    ("delay", "skew", "error", "code"),
+    [
+        *((delay, skew, skew, LATE) for delay, skew in product((500, 2000), (4000, 15000))),  # the broker's clock is right
+        *((delay, skew, 4000 - skew, EARLY) for delay, skew in product((9000, 30000), (-3000, -2000))),
+        *((delay, 0, 6000, LATE) for delay in (500, 2000)),
+        *((delay, 900, 6000, LATE) for delay in (500, 2000)),
+        *((2000, -8000, 6000, LATE), (30000, 8000, 3000, EARLY)),
+    ],
+)
+def test_the_clock_of_a_producer_is_named_if_it_explains_the_error(tmp_path: Path, delay: int, skew: int, error: int, code: str) -> None:
+    """Brokers compare the producer's time with their own."""
+    talks = delayed("Shared", delay, delay + (error if code == LATE else -error), skew=skew)
+    text = diagnose(tmp_path, *talks).only(code)[0].text or ""
+    explains = 2 * (skew if code == LATE else -skew) >= error
+    assert ("by the producer's clock" in text) is explains
+    if explains:
+        assert ("ahead of the capture's" if skew > 0 else "behind the capture's") in text
+
+
+@pytest.mark.parametrize(
     ("kind", "delay", "waited", "skew", "able", "again"),
     [
         *(

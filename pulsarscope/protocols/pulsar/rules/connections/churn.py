@@ -1,4 +1,4 @@
-"""Connections, producers and consumers that are opened for very little work, and connections that are cut while idle."""
+"""Connections, producers and consumers that are opened for very little work."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ import msgspec
 from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.rules.connections.left_open import emit_left, report_left_open
 from pulsarscope.protocols.pulsar.rules.connections.storms import Repetitions, is_system_topic
 from pulsarscope.protocols.pulsar.rules.evidence import SHORTEST_FRAME, frame_names
 
 CODES = table(
     SESSION.warning(
         "connection-churn",
-        "A client opens connections again and again, and closes each after hardly any work.",
+        "A client opens connections again and again, for hardly any work on each.",
         "Create one client for the life of the process and share it: it keeps one connection to each broker.",
         to_act="the application",
     ),
     SESSION.warning(
         "producer-churn",
-        "A client opens and closes a producer for every message or two.",
+        "A client opens a producer for every message or two.",
         "Keep the producer open: each one costs the broker requests and an entry in its metadata.",
         to_act="the application",
     ),
@@ -43,13 +44,6 @@ CODES = table(
         "churn-undecided",
         "Clients of one host came one after the other and did hardly anything, but too few for a verdict.",
         "A longer capture would show whether these are jobs that start now and then, or a client is made for each message.",
-    ),
-    SESSION.warning(
-        "idle-cut",
-        "Connections die after the same time without traffic, again and again.",
-        "A firewall, NAT or load balancer forgets idle connections: raise its timeout, or let clients send keep-alives more often.",
-        ("reconnect-loop", "connection-closed-by-broker", "connection-closed-by-client", "connection-reset", "reset-between"),
-        to_act="the network's operators",
     ),
 )
 
@@ -119,7 +113,7 @@ THRESHOLDS = (
         5,
         "SENDs",
         "SENDs of each producer; one that stays open for its work sends more.",
-        ("producer-churn",),
+        ("producer-churn", "connection-churn"),
         1,
     ),
     Threshold(
@@ -130,16 +124,12 @@ THRESHOLDS = (
         ("consumer-churn",),
         1,
     ),
-    Threshold("connection-churn-seconds", 5, SECONDS, "Life of a connection; one that lives longer is in use.", ("connection-churn",)),
     Threshold(
-        "idle-cut-seconds",
-        0.5,
+        "connection-churn-seconds",
+        5,
         SECONDS,
-        "Time without traffic before the end; a broker that ends a connection because of a command does so at once.",
-        ("idle-cut",),
-    ),
-    Threshold(
-        "idle-cut-connections", 3, "connections", "Connections that end after the same idle time; two may be chance.", ("idle-cut",), 2
+        "Life of a connection; one that lives longer is in use, unless many of them were left open.",
+        ("connection-churn",),
     ),
 )
 
@@ -155,8 +145,8 @@ UNSUBSCRIBED_MAX = 1_000
 _WORK = {"producer": ("producer-churn-sends", "SENDs of"), "consumer": ("consumer-churn-messages", "messages acknowledged by")}
 """Threshold and description of the work, by what is opened and closed."""
 
-_ALIKE = 0.1
-"""Idle times count as equal when they differ by no more than this share."""
+RECONNECTS = "connections-of-client"
+"""Key rule about the connections of a client to a server."""
 
 
 class ClosedOnes(Repetitions):
@@ -190,12 +180,18 @@ class ChurnRule(ConnectionRule):
         """Producers and consumers that the client closed, by topic."""
         self._sends: dict[int, int] = {}
         """SENDs of open producers by id."""
+        self._opened: dict[int, tuple[str, Where]] = {}
+        """Topic and PRODUCER of open producers by id."""
         self._consumers: dict[int, ConsumerWork] = {}
         """Work of open consumers by id."""
         self._unsubscribed: dict[int, None] = {}
         """Ids of consumers that were unsubscribed, and not closed yet."""
         self._is_known = True
         """False when more were open at once than are followed, so that their work is unknown."""
+
+    def _producer(self, row: FrameRow) -> None:
+        if row.topic is not None and len(self._opened) < OPEN_MAX:
+            self._opened[(row.fields or NOTHING).get("producer_id", -1)] = row.topic, where_of(row)
 
     def _send(self, row: FrameRow) -> None:
         self._count_sends((row.fields or NOTHING).get("producer_id", -1), 1)
@@ -245,7 +241,9 @@ class ChurnRule(ConnectionRule):
             work.acknowledged = max(work.acknowledged, covered)
 
     def _close_producer(self, row: FrameRow) -> None:
-        self._close("producer", row, self._sends.pop((row.fields or NOTHING).get("producer_id", -1), 0))
+        number = (row.fields or NOTHING).get("producer_id", -1)
+        self._opened.pop(number, None)
+        self._close("producer", row, self._sends.pop(number, 0))
 
     def _close_consumer(self, row: FrameRow) -> None:
         number = _consumer_id(row)
@@ -276,10 +274,15 @@ class ChurnRule(ConnectionRule):
         closed.times[1:] = [where]
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Report the topics whose producers or consumers came and went."""
+        """Report the topics whose producers or consumers came and went, or were left open."""
         limits = self._context.thresholds
         if not self._is_known:
             return
+        if len(self._opened) > 1:
+            report_left_open(self._context, self._opened, self._sends, row.end)
+        elif not self._consumers:
+            for topic, _ in self._opened.values():
+                emit_left(self._context, RECONNECTS, topic, sum(self._sends.values()), row)
         for kind, (limit, work) in _WORK.items():
             for topic, closed in self._closed[kind].items():
                 first, latest = closed.times[0], closed.times[-1]
@@ -322,6 +325,7 @@ class ChurnRule(ConnectionRule):
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {
+        "PRODUCER": _producer,
         "SEND": _send,
         "CLOSE_PRODUCER": _close_producer,
         "SUBSCRIBE": _subscribe,
@@ -405,33 +409,3 @@ def _may_be_churn(short: Sequence[Fact], thresholds: Thresholds) -> bool:
     starts = [fact.values["start"] for fact in short]
     few = thresholds["churn-undecided-least"] <= len(starts) < thresholds["churn-least"]  # many at that pace are scheduled jobs
     return few and all(after - before <= longest for before, after in pairwise(starts))
-
-
-def evaluate_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report connections of a client to a server that were cut one after the other, each after the same idle time."""
-    cut = [fact for fact in facts if fact.values["idle"] >= thresholds.ns("idle-cut-seconds") and fact.values["cut"]]
-    if not cut:
-        return
-    from statistics import median  # noqa: PLC0415 - with fractions and random 2 ms of every diagnosis
-
-    usual = median(fact.values["idle"] for fact in cut)
-    alike: list[Fact] = []
-    for fact in sorted(cut, key=lambda fact: fact.where.time):
-        # Connections that end together have one cause, such as a stop of the broker.
-        if abs(fact.values["idle"] - usual) <= _ALIKE * usual and (not alike or fact.where.time - alike[-1].where.time >= usual / 2):
-            alike.append(fact)
-    if len(alike) < thresholds["idle-cut-connections"]:
-        return
-    first = alike[0]
-    text = (
-        f"{plural(len(alike), 'connection')} of {client} to {server} died after {duration(int(usual))} without traffic each time, one "
-        "after the other."
-    )
-    evidence = {
-        "frames": frame_names(fact.values["frame"] for fact in alike),
-        "connections": [fact.where.connection for fact in alike[:DIAGNOSIS_NAMES_MAX]],
-        "count": len(alike),
-        "idle_ns": int(usual),
-        "closed_by_broker": sum(fact.values["closed_by"] == SERVER for fact in alike),
-    }
-    report("idle-cut", first.where._replace(time=first.values["last"]), text, evidence)

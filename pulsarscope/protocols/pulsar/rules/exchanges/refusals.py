@@ -23,6 +23,8 @@ _BY_MESSAGE = {
     "raise it.",
     "Namespace is deleted": "Its topics are gone with it: stop their clients, or create the namespace again.",
     "Encryption is required": "Give the producer a public key (CryptoKeyReader), or end the namespace's policy encryptionRequired.",
+    " listener": "The client asks for a listener (listenerName) that is not among the broker's advertisedListeners: leave it out, or add "
+    "it.",
     "maximum number of connections": "The limit is brokerMaxConnections or brokerMaxConnectionsPerIp: share one client in each process, "
     "or raise it.",
 }

@@ -6,7 +6,7 @@ Like the publish time, that time is by the producer's clock. The SEND shows the 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding, RuleContext, where_of
@@ -29,13 +29,13 @@ CODES = table(
         "delay-early",
         "A message was delivered well before the time that its producer asked for.",
         "Brokers may be a tick early, 1 s by default: look at delayedDeliveryTickTimeMillis, and at the clocks of producer and broker.",
-        to_act="the broker's operators",
+        to_act="the broker's operators, or those of the producer's host",
     ),
     SESSION.warning(
         "delay-late",
         "A message was delivered long after the time that its producer asked for, to a consumer that had permits.",
         "Look at the broker's load and delayed delivery tracker, its tick, and at the clocks of producer and broker.",
-        to_act="the broker's operators",
+        to_act="the broker's operators, or those of the producer's host",
     ),
 )
 
@@ -116,7 +116,7 @@ def evaluate_delays(_: str, facts: Sequence[Fact], report: ReportFinding, thresh
             if code:
                 wrong[code, fact.values["subscription"]].append((error, fact))
     for (code, _subscription), deliveries in wrong.items():
-        _report(code, deliveries, report)
+        _report(code, deliveries, offsets, report, thresholds)
 
 
 def _judge(fact: Fact, offset: int, thresholds: Thresholds) -> tuple[str, int]:
@@ -135,7 +135,9 @@ def _judge(fact: Fact, offset: int, thresholds: Thresholds) -> tuple[str, int]:
     return ("delay-late", now - due) if late and values["kind"] in SHARED_TYPES and 0 < values["able"] < due else ("", 0)
 
 
-def _report(code: str, deliveries: Sequence[tuple[int, Fact]], report: ReportFinding) -> None:
+def _report(
+    code: str, deliveries: Sequence[tuple[int, Fact]], offsets: Mapping[str | None, int], report: ReportFinding, thresholds: Thresholds
+) -> None:
     error, worst = max(deliveries, key=lambda delivery: delivery[0])
     values: dict[str, Any] = worst.values
     ledger, entry = values["id"]
@@ -143,7 +145,14 @@ def _report(code: str, deliveries: Sequence[tuple[int, Fact]], report: ReportFin
     kind = f" ({values['kind']})" if values["kind"] else ""
     text = f"{values['title']}{kind} got {plural(len(deliveries), 'delayed message')} "
     text += f"{'too late' if code == 'delay-late' else 'too early'}: {ledger}:{entry}, to be delayed by {delay}, "
-    text += f"{duration(error)} {'after' if code == 'delay-late' else 'before'} its time."
+    text += f"{duration(error)} {'after' if code == 'delay-late' else 'before'} its time"
+    behind = offsets.get(values["producer"], 0)
+    wrong = -behind if code == "delay-late" else behind
+    if values["kind"] in (None, *SHARED_TYPES) and wrong >= max(error // 2, thresholds.ns("clock-skew-seconds")):
+        text += (
+            f", which is by the producer's clock: that clock is {duration(wrong)} {'ahead of' if behind < 0 else 'behind'} the capture's"
+        )
+    text += "."
     evidence = {
         "frames": frame_names([worst.where.name, *(fact.where.name for _, fact in deliveries)]),
         "topic": values["topic"],
@@ -153,6 +162,7 @@ def _report(code: str, deliveries: Sequence[tuple[int, Fact]], report: ReportFin
         "message_id": [ledger, entry],
         "count": len(deliveries),
         "worst_ns": error,
+        "producer_behind_ns": behind,
     }
     report(code, worst.where, text, evidence)
 

@@ -1,0 +1,90 @@
+"""Producers and connections that a client makes for a message or two, and leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pulsarscope.dissect.contract.rules import Fact, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.model.records import ConnectionRow
+from pulsarscope.model.text import duration, plural
+from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.rules.connections.storms import is_system_topic
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
+from pulsarscope.protocols.pulsar.text.formatting import host
+
+LEFT = "left"
+"""Fact about a connection that served one producer for hardly any SENDs, and was not closed afterwards."""
+
+_PERIODS = 4
+"""Openings go on for longer than this many of the intervals that are enough for churn; those at a start are over before."""
+
+
+def report_left_open(context: RuleContext, opened: Mapping[int, tuple[str, Where]], sends: Mapping[int, int], end: int) -> None:
+    """Report the topics for which producer after producer was opened, none of which was closed or did much work."""
+    limits = context.thresholds
+    topics: dict[str, list[tuple[Where, int]]] = {}
+    for number, (topic, where) in opened.items():
+        if 0 < (work := sends.get(number, 0)) <= limits["producer-churn-sends"]:
+            topics.setdefault(topic, []).append((where, work))
+    for topic, left in topics.items():
+        first, last = left[0][0], left[-1][0]
+        if not _keep_coming([where.time for where, _ in left], limits) or _grow([work for _, work in left]):
+            continue
+        if may_lack(context, first.time, end, CLIENT):
+            continue
+        text = f"Client {context.client} made {plural(len(left), 'producer')} on {topic} in {duration(last.time - first.time)} and closed "
+        text += f"none of them, with {sum(work for _, work in left) / len(left):.1f} SENDs of each."
+        evidence = {"frames": frame_names([first.name, last.name]), "topic": topic, "count": len(left), "closed": 0}
+        context.report("producer-churn", first, text, evidence)
+
+
+def emit_left(context: RuleContext, key_rule: str, topic: str, sends: int, row: ConnectionRow) -> None:
+    """Emit a connection with a single producer and this many SENDs, unless it was closed soon or by the broker."""
+    limits, life = context.thresholds, row.end - row.start
+    if not 0 < sends <= limits["producer-churn-sends"] or life < limits.ns("connection-churn-seconds") or is_system_topic(topic):
+        return
+    if row.opened == "midstream" or row.closed_by not in (None, CLIENT) or may_lack(context, row.start, row.end, CLIENT):
+        return
+    values = {"start": row.start, "lifetime": life, "topic": topic, "sends": sends}
+    context.emit_fact(key_rule, f"{host(context.client)}\n{context.server}", where_of(row), LEFT, values)
+
+
+def evaluate_left(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report connections of a client to a server that were opened one after the other, each for hardly any SENDs, and left open."""
+    topics: dict[str, list[Fact]] = {}
+    for fact in sorted(facts, key=lambda fact: fact.values["start"]):
+        topics.setdefault(fact.values["topic"], []).append(fact)
+    for topic, left in topics.items():
+        starts = [fact.values["start"] for fact in left]
+        if not _keep_coming(starts, thresholds) or _grow([fact.values["sends"] for fact in left]):
+            continue
+        work = sum(fact.values["sends"] for fact in left) / len(left)
+        text = (
+            f"{client} opened {plural(len(left), 'connection')} to {server} in {duration(starts[-1] - starts[0])} and left them open; each "
+        )
+        text += f"served one producer on {topic}, with {work:.1f} SENDs on average."
+        evidence = {
+            "frames": frame_names(fact.where.name for fact in left),
+            "connections": [fact.where.connection for fact in left[:DIAGNOSIS_NAMES_MAX]],
+            "count": len(left),
+            "topic": topic,
+            "span_ns": starts[-1] - starts[0],
+            "lived_max_ns": max(fact.values["lifetime"] for fact in left),
+        }
+        report("connection-churn", left[0].where, text, evidence)
+
+
+def _keep_coming(starts: Sequence[int], thresholds: Thresholds) -> bool:
+    """Return True for enough openings that follow each other steadily."""
+    count, span = len(starts), starts[-1] - starts[0]
+    if count < thresholds["churn-least"] or span < _PERIODS * thresholds.ns("churn-interval-seconds"):
+        return False
+    return span <= (count - 1) * thresholds.ns("churn-slow-interval-seconds")
+
+
+def _grow(work: Sequence[int]) -> bool:
+    """Return True when those opened earlier did more: they go on with their work, at a low rate."""
+    half = len(work) // 2
+    return sum(work[:half]) > 1.2 * sum(work[-half:])

@@ -1,0 +1,118 @@
+"""Producers and connections that are made for a message or two, and left open."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.commands import PING, PONG, close_producer, created, producer, receipt, send, subscribe, success
+from tests.scenarios.connections import connected, wait_until
+from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation
+from tests.scenarios.evaluation import findings_of, only, with_code
+
+TOPIC = "persistent://public/default/t"
+
+
+def leaking(number: int, every: int, *, messages: int = 1, topics: int = 1, after: int = 0) -> Conversation:
+    """A client that opens producers and closes none; each sends some messages at once, and one `after` each time that others came."""
+    talk = connected()
+    for index in range(number):
+        wait_until(talk, (index + 1) * every)
+        talk.client(producer(index, f"p{index}", index, f"{TOPIC}{index % topics}")).server(created(f"p{index}", index))
+        for sequence in range(messages):
+            talk.client(send(index, sequence)).server(receipt(index, sequence))
+        for older in range(index if after and index % after == 0 else 0):
+            talk.client(send(older, 100 + index)).server(receipt(older, 100 + index))
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("number", "every", "messages", "end"),
+    [*product((14, 60), (300, 900), (1, 2), ("open", "fin")), (20, 2500, 1, "open"), (14, 400, 5, "rst")],
+)
+def test_producers_that_are_left_open_are_churn(number: int, every: int, messages: int, end: str, tmp_path: Path) -> None:
+    talk = leaking(number, every * MILLISECOND, messages=messages).wait(SECOND)
+    talk = talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")
+    text, evidence = only(findings_of(tmp_path, talk), "producer-churn")
+    assert evidence["count"] == number
+    assert f"closed none of them, with {messages}.0 SENDs of each" in text
+
+
+@pytest.mark.parametrize(
+    ("number", "every", "messages", "topics", "after"),
+    [
+        (60, 10, 1, 1, 0),  # at the start
+        (11, 900, 1, 1, 0),
+        (30, 300, 0, 1, 0),
+        (30, 300, 6, 1, 0),
+        (60, 300, 1, 30, 0),
+        (30, 4000, 1, 1, 0),
+        (30, 300, 1, 1, 8),  # they go on with their work
+    ],
+)
+def test_producers_that_start_together_or_work_are_not(
+    number: int, every: int, messages: int, topics: int, after: int, tmp_path: Path
+) -> None:
+    talk = leaking(number, every * MILLISECOND, messages=messages, topics=topics, after=after).wait(SECOND)
+    assert with_code(findings_of(tmp_path, talk), "producer-churn") == []
+
+
+def test_producers_whose_closing_the_capture_may_lack_are_not(tmp_path: Path) -> None:
+    talk = leaking(30, 300 * MILLISECOND).lose("client", 4000).client(close_producer(1, 900)).server(success(900))
+    assert with_code(findings_of(tmp_path, talk), "producer-churn") == []
+
+
+def staying(
+    number: int, every: int, until: int, *, messages: int = 1, topics: int = 1, beat: int = 0, consumer: bool = False
+) -> Conversation:
+    """A client that connects, produces and stays; it sends again after each `beat`."""
+    talk = connected(30000 + number, start=number * every).client(producer(topic=f"{TOPIC}{number % topics}")).server(created())
+    if consumer:
+        talk.client(subscribe(request=5)).server(success(5))
+    for sequence in range(messages):
+        talk.client(send(1, sequence)).server(receipt(1, sequence))
+    sequence = messages
+    while (wait := beat or 30 * SECOND) and talk.time_ns - START_NS + wait < until:
+        talk.wait(wait)
+        talk.client(*([send(1, sequence)] if beat else [PING])).server(receipt(1, sequence) if beat else PONG)
+        sequence += 1
+    return wait_until(talk, until)
+
+
+@pytest.mark.parametrize(
+    ("number", "every", "messages", "end"),
+    [*product((14, 30), (500, 1500, 2900), (1, 3), ("fin",)), (20, 1000, 2, "rst"), (40, 1000, 1, "fin")],
+)
+def test_connections_that_are_left_open_are_churn(number: int, every: int, messages: int, end: str, tmp_path: Path) -> None:
+    until = (number * every + 6000) * MILLISECOND
+    talks = [staying(index, every * MILLISECOND, until, messages=messages) for index in range(number)]
+    talks = [talk.close() if end == "fin" else talk.reset("client") for talk in talks]
+    _, evidence = only(findings_of(tmp_path, *talks), "connection-churn")
+    assert evidence["count"] == number
+    assert len(evidence["connections"]) == number
+
+
+@pytest.mark.parametrize(
+    ("number", "every", "messages", "topics", "beat", "consumer"),
+    [
+        (40, 50, 1, 1, 0, False),  # a deployment
+        (11, 1500, 1, 1, 0, False),
+        (20, 1500, 0, 1, 0, False),
+        (20, 1500, 8, 1, 0, False),
+        (20, 1500, 1, 10, 0, False),
+        (20, 4000, 1, 1, 0, False),
+        (20, 1500, 1, 1, 6, False),  # they go on with their work
+        (20, 1500, 1, 1, 0, True),
+    ],
+)
+def test_connections_that_start_together_or_work_are_not(
+    number: int, every: int, messages: int, topics: int, beat: int, consumer: bool, tmp_path: Path
+) -> None:
+    until = (number * every + 6000) * MILLISECOND
+    talks = [
+        staying(index, every * MILLISECOND, until, messages=messages, topics=topics, beat=beat * SECOND, consumer=consumer).close()
+        for index in range(number)
+    ]
+    assert with_code(findings_of(tmp_path, *talks), "connection-churn") == []
