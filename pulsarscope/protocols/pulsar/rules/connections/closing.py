@@ -14,10 +14,10 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
+from pulsarscope.protocols.pulsar.rules.connections.churn import RECONNECTS
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand, Refusal
 from pulsarscope.protocols.pulsar.rules.connections.not_reading import report_not_reading
 from pulsarscope.protocols.pulsar.rules.connections.outages import CLOSED
-from pulsarscope.protocols.pulsar.rules.connections.reconnects import RECONNECTS
 from pulsarscope.protocols.pulsar.rules.connections.silence import (
     Pings,
     Resumption,
