@@ -16,7 +16,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.consumers.dead_letters import DeadLetters
-from pulsarscope.protocols.pulsar.rules.consumers.request_periods import is_regular, period_of
+from pulsarscope.protocols.pulsar.rules.consumers.request_periods import goes_on, is_regular, period_of
 from pulsarscope.protocols.pulsar.rules.consumers.retries import Retries
 from pulsarscope.protocols.pulsar.rules.consumers.twice import Twice, report_twice
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack
@@ -194,6 +194,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         self._retries = Retries(context)
         self._repeats = False
         """True when any entry came again."""
+        self._hears_client = True
         self._unresolved = round(context.thresholds["redelivery-storm-unresolved"])
         self._window_ns = context.thresholds.ns("redelivery-storm-window-seconds")
 
@@ -227,12 +228,16 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             return "redelivery-storm-window-seconds", "redelivery-storm-window-redeliveries", "redelivery-storm-window-requests"
         if consumer.all_count >= self.context.thresholds["redelivery-storm-requests-for-all"]:
             return ("redelivery-storm-requests-for-all",)
-        full = [times for times in consumer.repeated.values() if len(times) == self._unresolved]
-        if ending and not consumer.resolves and any(times[-1] - times[0] <= self._window_ns for times in full):
+        if ending and not consumer.resolves and any(map(self._is_unresolved, consumer.repeated.values())):
             return "redelivery-storm-unresolved", "redelivery-storm-window-seconds"
         if ending and not consumer.acknowledges and self._does_nothing(consumer):
             return "redelivery-storm-nothing-done", "redelivery-storm-nothing-done-messages"
         return ()
+
+    def _is_unresolved(self, times: deque[int]) -> bool:
+        """Return True for the latest redeliveries of an entry that was not acknowledged; without the client's frames, if they go on."""
+        often = len(times) == self._unresolved and times[-1] - times[0] <= self._window_ns
+        return often and (self._hears_client or goes_on(times, self.context.last.time))
 
     def _does_nothing(self, consumer: RedeliveryState) -> bool:
         """Return True when everything that a consumer got came again, until it ended or for longer than a window."""
@@ -246,6 +251,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Review all consumers, and report the dead letters."""
+        self._hears_client = bool(row.client_bytes or not row.server_bytes)
         super().end(row, last)
         self._replays.report()
         self._retries.report()
@@ -331,7 +337,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             text += f", {ledger}:{entry} as often as {consumer.highest:,} times"
         if consumer.request_count:
             text += f": its client asked {plural(consumer.request_count, 'time')}" + (f", about every {duration(period)}" if period else "")
-        else:
+        elif consumer.kind or consumer.acknowledges:  # else its client may not be in the capture
             text += ", though its client did not ask: another consumer of the subscription does, or consumers come and go"
         where = consumer.highest_at or consumer.requests[0]
         evidence = {
@@ -381,14 +387,8 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             return
         asked = f"its client asked {plural(consumer.request_count, 'time')} in {duration(asked_for)}"
         text = self.sentence(f"{consumer.title} got {consumer.came_again:,} of its {first:,} entries again: {asked}")
-        evidence = {
-            "frames": frame_names(request.name for request in consumer.requests),
-            **consumer.evidence,
-            "entries": first,
-            "came_again": consumer.came_again,
-            "requests": consumer.request_count,
-            **self.context.thresholds.evidence(*limits),
-        }
+        evidence = {"frames": frame_names(request.name for request in consumer.requests), **consumer.evidence, "entries": first}
+        evidence |= {"came_again": consumer.came_again, "requests": consumer.request_count, **self.context.thresholds.evidence(*limits)}
         self.context.report("most-redelivered", consumer.requests[0], text, evidence)
 
     def _send(self, row: FrameRow) -> None:

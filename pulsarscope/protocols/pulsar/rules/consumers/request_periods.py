@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 PERIOD_MIN = 5
@@ -29,3 +29,8 @@ def period_of(times: Iterable[int]) -> int | None:
     middle = int(median(intervals))
     regular = sum(abs(interval - middle) * 5 <= middle for interval in intervals)
     return middle if middle > 0 and regular * 5 >= len(intervals) * 4 else None
+
+
+def goes_on(times: Sequence[int], now: int) -> bool:
+    """Return True when what happened at two or more times may go on: the last is no further from now than twice the mean interval."""
+    return now - times[-1] <= 2 * (times[-1] - times[0]) / (len(times) - 1)

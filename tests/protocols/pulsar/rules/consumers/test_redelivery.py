@@ -151,6 +151,28 @@ def test_a_storm_is_not_also_called_most_redelivered(tmp_path: Path) -> None:
     assert "most-redelivered" not in diagnose(tmp_path, repeated(25)).codes
 
 
+def one_direction(failing: int, times: int, period: int, after: int) -> Conversation:
+    """What a broker sends to a consumer some of whose messages come again, and others for so many seconds afterwards."""
+    talk = Conversation(acknowledge=False).server(*[delivery(entry) for entry in range(failing)])
+    for again in range(1, times + 1):
+        talk.wait(period).server(*[delivery(entry, again=again) for entry in range(failing)])
+    for second in range(after):
+        talk.wait(SECOND).server(delivery(failing + second))
+    return talk
+
+
+@pytest.mark.parametrize(("failing", "times", "period"), [(1, 4, SECOND), (2, 4, 2 * SECOND), (5, 9, SECOND), (3, 16, SECOND // 2)])
+def test_what_came_again_may_have_been_acknowledged_where_the_capture_lacks_the_client(
+    tmp_path: Path, failing: int, times: int, period: int
+) -> None:
+    assert "redelivery-storm" not in diagnose(tmp_path, one_direction(failing, times, period, after=20)).codes
+
+
+@pytest.mark.parametrize(("failing", "times", "period"), [(1, 6, SECOND), (2, 6, 2 * SECOND), (5, 9, SECOND), (3, 16, SECOND // 2)])
+def test_what_comes_again_until_the_end_is_a_storm_even_then(tmp_path: Path, failing: int, times: int, period: int) -> None:
+    assert "redelivery-storm" in diagnose(tmp_path, one_direction(failing, times, period, after=0)).codes
+
+
 def test_a_consumer_that_did_not_ask_is_not_blamed(tmp_path: Path) -> None:
     talk = subscribed(connected()).client(flow(1000)).server(*[delivery(2, again=again) for again in range(25)]).close()
     row, evidence = diagnose(tmp_path, talk).only("redelivery-storm")
