@@ -25,7 +25,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Version of the contract with the Python package: the classes and functions here, their arguments, and their results.
-const CONTRACT: u32 = 57;
+const CONTRACT: u32 = 59;
 
 /// Do some work; a panic in it becomes a RuntimeError, since callers catch exceptions, but not pyo3's PanicException.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -74,6 +74,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<facts::pending::PendingKeys>()?;
     module.add_class::<facts::pending::EvaluatedKeys>()?;
     module.add_function(wrap_pyfunction!(facts::pending::add_facts, module)?)?;
+    module.add_function(wrap_pyfunction!(facts::pending::add_undecided, module)?)?;
     module.add_class::<facts::waiting_anchors::WaitingAnchors>()?;
     module.add_class::<rules::waiting_sends::WaitingSends>()?;
     module.add_class::<session::sent_queue::SentQueue>()?;

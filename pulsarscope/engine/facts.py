@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract.legs import AnchorRow, LegTable
 from pulsarscope.dissect.contract.rules import OUTER, Fact, ReportFinding, UndecidedFacts, Where
 from pulsarscope.engine.ordering import RowKey
 from pulsarscope.engine.packed_facts import (
     PENDING_BYTES,
-    CompiledKeys,
     KeySet,
     KeyTable,
     PendingFacts,
@@ -124,7 +123,7 @@ class _Pending:
     def __init__(self, rule: FactRule, report: ReportFinding, *, compiled: bool) -> None:
         self.rule, self.report = rule, report
         self.idle_ns, self.early = rule.idle_ns, rule.early
-        self.keys: PendingKeys | CompiledKeys = compiled_keys() if compiled else PendingKeys()
+        self.keys: KeyTable = compiled_keys() if compiled else PendingKeys()
         """Facts by key, the one silent for longest first."""
         self.unsettled: dict[str, None] = {}
         """Keys that got facts since they were settled, of a rule that can report early."""
@@ -194,17 +193,19 @@ class Facts:
         if self._native is None:
             self._add_each(facts, reach)
             return
-        start, count = 0, len(facts)
-        while start < count:
-            sizes = PENDING_BYTES, max(self.max_bytes - self._size, 0), least_kept()
-            taken, added, parted = self._native.add_facts(facts, start, self._tables, sizes, self._evaluated)
-            if parted:
-                self._parted.update(parted)
-            self._size += added
-            start += taken
-            if start < count:  # needs a closer look
-                self._add_each((facts[start],), reach)
-                start += 1
+        start = 0
+        while (start := self._add_natively(self._native.add_facts, facts, start)) < len(facts):
+            self._add_each((facts[start],), reach)  # needs a closer look
+            start += 1
+
+    def _add_natively(self, add: Callable[..., Any], facts: Any, start: int, *rule: str) -> int:
+        """Add facts from an index on with a function of the compiled reader; return the index of the first one that it leaves."""
+        sizes = PENDING_BYTES, max(self.max_bytes - self._size, 0), least_kept()
+        taken, added, parted = add(facts, start, *rule, self._tables, sizes, self._evaluated)
+        if parted:
+            self._parted.update(parted)
+        self._size += added
+        return start + int(taken)
 
     def _add_each(self, facts: Iterable[KeyedFact], reach: Callable[[RowKey], None] | None = None) -> None:
         """Add facts one by one, like `add_each`."""
@@ -255,21 +256,12 @@ class Facts:
         return rule if isinstance(rule, str) else self.names[rule]
 
     def add_undecided(self, rule: str, facts: UndecidedFacts) -> None:
-        """Add facts of one rule in the form of the compiled reader, like `add_packed` one by one: most begin a key, and find room."""
-        pending = self._pending[rule]
-        keys = cast("CompiledKeys", pending.keys)
+        """Add facts of one rule in the form of the compiled reader, like `add_packed` one by one."""
         start = 0
-        while start < len(facts):
-            room = 0 if pending.rule.early else max(self.max_bytes - self._size, 0)
-            count, added, parted = keys.begin(facts, start, PENDING_BYTES, room, rule, self._evaluated)
-            if parted:
-                self._parted[rule] += parted
-            self._size += added
-            start += count
-            if start < len(facts):
-                _, key, packed, time = facts[start]
-                self.add_packed(rule, key, packed, time, deciding=False)
-                start += 1
+        while (start := self._add_natively(self._native.add_undecided, facts, start, rule)) < len(facts):
+            _, key, packed, time = facts[start]
+            self.add_packed(rule, key, packed, time, deciding=False)
+            start += 1
 
     def idle_ns(self, rule: str) -> int:
         """Return the time for which a rule remembers a key."""

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, cast, overload
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import OUTER, Fact, UndecidedFacts, Where
+from pulsarscope.dissect.contract.rules import OUTER, Fact, Where
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.platform import load_native
 
@@ -143,7 +143,7 @@ class KeySet(Protocol):
 
 
 class KeyTable(Protocol):
-    """Pending facts by key, the one silent for longest first: `PendingKeys`, or `CompiledKeys`."""
+    """Pending facts by key, the one silent for longest first: `PendingKeys`, or the table of the compiled reader."""
 
     size: int
     """Bytes of all facts."""
@@ -164,18 +164,6 @@ class KeyTable(Protocol):
 
     def forget(self, count: int, size: int, quiet: bool, rule: str, evaluated: KeySet, /) -> tuple[int, list[str], int]:
         """See `PendingKeys.forget`."""
-
-
-class CompiledKeys(KeyTable, Protocol):
-    """The table of the compiled reader."""
-
-    def begin(
-        self, facts: UndecidedFacts, start: int, size: int, room: int, rule: str, evaluated: KeySet | None, /
-    ) -> tuple[int, int, int]:
-        """Take facts from a position on, as long as each begins a key and finds room.
-
-        Return the number of facts taken, the room they use (`size` each, plus their bytes), and the number of keys evaluated before.
-        """
 
 
 class PendingKeys(dict[str, PendingFacts]):
@@ -201,10 +189,10 @@ class PendingKeys(dict[str, PendingFacts]):
         return freed, left, evaluated.add(rule, silent)
 
 
-def compiled_keys() -> CompiledKeys:
+def compiled_keys() -> KeyTable:
     """Return an empty table of the compiled reader."""
     native, _ = load_native()
-    made: CompiledKeys = native.PendingKeys(PendingFacts)
+    made: KeyTable = native.PendingKeys(PendingFacts)
     return made
 
 

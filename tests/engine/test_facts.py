@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import islice
 from random import Random
 from time import process_time
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from pulsarscope.dissect.contract.rules import Fact, ReportFinding, UndecidedFacts, Where
+from pulsarscope.dissect.contract.rules import Fact, ReportFinding, Where
 from pulsarscope.engine import facts as module
 from pulsarscope.engine import packed_facts
 from pulsarscope.engine.facts import QUIET_NANOSECONDS, EvaluatedKeys, FactRule, Facts
@@ -187,49 +187,6 @@ def test_keys_in_parts_count_once_a_fact_decides(what: str, counted: int, monkey
     facts.add("rule", "key 20", fact(21, 21, what))
     facts.finish()
     assert facts.evaluated_in_parts() == ({"rule": 1} if counted else {}, 0)
-
-
-class Undecided(list[tuple[int, str, bytes, int]]):
-    """Facts in the form of the compiled reader, which makes them from frames."""
-
-
-class OneByOne(PendingKeys):
-    """Keys that take facts like the compiled ones do."""
-
-    def begin(self, facts: Undecided, start: int, size: int, room: int, rule: str, evaluated: Any) -> tuple[int, int, int]:
-        count = added = known = 0
-        for _, key, packed, time in facts[start:]:
-            takes = size + len(packed) + len(key)
-            if added + takes > room or key in self:
-                break
-            known += evaluated is not None and evaluated.count(rule, [key])
-            self[key] = PendingFacts(packed, time, 1, 0)
-            count, added = count + 1, added + takes
-        self.size += added
-        return count, added, known
-
-
-@pytest.mark.parametrize("early", [False, True])
-def test_facts_that_come_together_leave_what_they_leave_one_by_one(monkeypatch: pytest.MonkeyPatch, early: bool) -> None:
-    random, numbers = Random(1), iter(range(10_000))  # noqa: S311 - repeatable
-    batches = [
-        Undecided((number, f"key {random.randrange(600)}", pack(fact(number, number)), number) for number in islice(numbers, size))
-        for size in range(1, 60)
-    ]
-    bounded(monkeypatch, 200)
-    together, alone = ReportedFacts(early=early).facts, ReportedFacts(early=early).facts
-    together._pending["rule"].keys = OneByOne()
-    for batch in batches:
-        together.add_undecided("rule", cast("UndecidedFacts", batch))
-        for _, key, packed, time in batch:
-            alone.add_packed("rule", key, packed, time, deciding=False)
-        states = [
-            ([(key, pending.keys[key]) for key in pending.keys], pending.keys.size, facts._size, {**facts._parted}, {**facts._unknown})
-            for facts in (together, alone)
-            for pending in facts._pending.values()
-        ]
-        assert states[0] == states[1]
-    assert alone._parted["rule"] > 100
 
 
 @pytest.mark.slow

@@ -168,34 +168,6 @@ impl PendingKeys {
         }
     }
 
-    /// Add facts from `start` on, as long as each begins a key and there is room; each takes `size` and its bytes.
-    ///
-    /// Return the number of facts, the room that they take, and how many of their keys are in `evaluated`.
-    fn begin(
-        &mut self,
-        facts: &UndecidedFacts,
-        start: usize,
-        size: usize,
-        room: usize,
-        rule: &str,
-        evaluated: Option<PyRef<'_, EvaluatedKeys>>,
-    ) -> PyResult<(usize, usize, usize)> {
-        caught(|| {
-            let (mut count, mut added, mut known) = (0, 0, 0);
-            for (_, key, packed, time) in facts.each(start) {
-                let takes = size + key.len() + packed.len();
-                if added + takes > room || self.facts.get(key).is_some() {
-                    break;
-                }
-                known += evaluated.as_ref().is_some_and(|evaluated| evaluated.has(rule, key)) as usize;
-                self.size += takes;
-                self.facts.append(key.into(), Waiting::Packed(Packed::one(packed, time, false)));
-                (count, added) = (count + 1, added + takes);
-            }
-            Ok((count, added, known))
-        })
-    }
-
     /// Drop those of the first `count` keys that cause no finding, if the rule is `quiet` about these, and remember all as evaluated.
     ///
     /// Return the room freed, the keys that are left to evaluate, and the number of keys that could not be remembered for lack of room.
@@ -252,9 +224,13 @@ struct Tables<'a, 'py> {
 
 impl<'py> Tables<'_, 'py> {
     /// Add a fact; return false if Python has to do so.
-    fn take(&mut self, rule: &Bound<'py, PyAny>, (key, packed, time, decides): Fact<'_>) -> PyResult<bool> {
+    fn take(&mut self, rule: &Bound<'py, PyAny>, fact: Fact<'_>) -> PyResult<bool> {
         let Some(table) = self.tables.get_item(rule)? else { return Ok(false) };
-        let table = table.cast::<PyTuple>()?;
+        self.put(table.cast()?, fact)
+    }
+
+    /// Add a fact to a table; return false if Python has to do so.
+    fn put(&mut self, table: &Bound<'py, PyTuple>, (key, packed, time, decides): Fact<'_>) -> PyResult<bool> {
         let mut keys = table.get_borrowed_item(0)?.cast::<PendingKeys>()?.borrow_mut();
         let room = self.room as i64 - self.added;
         let Some(takes) = keys.room_of(key, packed, self.size).filter(|takes| *takes as i64 <= room) else { return Ok(false) };
@@ -274,7 +250,7 @@ impl<'py> Tables<'_, 'py> {
         }
         let unsettled = table.get_borrowed_item(1)?;
         if !unsettled.is_none() {
-            unsettled.cast::<PyDict>()?.set_item(text_of(rule.py(), key)?, rule.py().None())?;
+            unsettled.cast::<PyDict>()?.set_item(text_of(table.py(), key)?, table.py().None())?;
         }
         Ok(true)
     }
@@ -317,6 +293,31 @@ pub fn add_facts<'py>(
         }
     }
     Ok((at - start, tables.added, tables.parted))
+}
+
+/// Add facts of one rule that cause no finding on their own, like `add_facts`.
+#[pyfunction]
+pub fn add_undecided<'py>(
+    facts: PyRef<'py, UndecidedFacts>,
+    start: usize,
+    rule: &Bound<'py, PyString>,
+    tables: &Bound<'py, PyDict>,
+    sizes: (usize, usize, usize),
+    evaluated: Option<PyRef<'py, EvaluatedKeys>>,
+) -> PyResult<(usize, i64, Vec<Bound<'py, PyAny>>)> {
+    caught(|| {
+        let (size, room, most) = sizes;
+        let mut tables = Tables { tables, size, room, most, evaluated, added: 0, parted: Vec::new() };
+        let Some(table) = tables.tables.get_item(rule)? else { return Ok((0, 0, Vec::new())) };
+        let mut count = 0;
+        for (_, key, packed, time) in facts.each(start) {
+            if !tables.put(table.cast()?, (key, packed, time, false))? {
+                break;
+            }
+            count += 1;
+        }
+        Ok((count, tables.added, tables.parted))
+    })
 }
 
 /// Keys of pending facts, one after the other.
