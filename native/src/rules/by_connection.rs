@@ -40,7 +40,7 @@ pub fn by_connection<'a, 'py>(py: Python<'py>, all: &'a OrderedRows, least: usiz
                 let frames = &batches[*batch as usize];
                 let Entry::Frame(frame) = &frames.entries[*index as usize] else { continue };
                 let kind = frames.command(&frames.reader.bind(py).get().tables, frame)?.kind;
-                let delivers = deliveries::is_quiet(frames, frame, kind);
+                let delivers = deliveries::is_quiet(py, frames, frame, kind);
                 if delivers || stretches::is_quiet(frames, frame, kind) {
                     if (part.batch, part.delivers) != (*batch, delivers) {
                         part.end_stretch(py, all, &batches, least)?;
@@ -74,7 +74,7 @@ struct Parts<'py> {
     rows: Bound<'py, PyList>,
     positions: Vec<u32>,
     batch: u32,
-    /// Whether the stretch is one of deliveries.
+    /// Whether the stretch is one of deliveries and ACKs.
     delivers: bool,
     stretch: Vec<(u32, u32)>,
 }

@@ -1,4 +1,4 @@
-//! Deliveries: consecutive MESSAGEs to the consumers of one connection in columns, in the form that rules take.
+//! Deliveries: consecutive MESSAGEs to the consumers of one connection, and their ACKs, in columns, in the form that rules take.
 
 use std::collections::HashSet;
 
@@ -11,16 +11,21 @@ use crate::encoding::pack;
 use crate::facts::undecided::UndecidedFacts;
 use crate::frames::chosen_frames::{no_such_place, ChosenFrames};
 use crate::frames::{Entry, Frame, Frames};
-use crate::schema::plans::Reading;
-use crate::schema::tables::CommandKind;
+use crate::schema::plans::{Reading, Role, Value};
+use crate::schema::tables::{CommandKind, Tables};
 
-/// Deliveries to one consumer, in order.
+type Position = (i64, i64);
+
+/// Place, time, positions, and name (file, packet, sub) of an ACK.
+type Acknowledged = (usize, i64, Vec<Position>, (i64, i64, i64));
+
+/// Deliveries to one consumer, and its ACKs, in order.
 #[pyclass(frozen, get_all, module = "pulsarscope_native")]
 pub struct Delivered {
     id: i64,
     topic: Option<Py<PyString>>,
     subscription: Option<Py<PyString>>,
-    /// Places among the deliveries.
+    /// Places of the deliveries among the frames.
     places: Py<PyList>,
     /// Ledger and entry of each delivery.
     positions: Py<PyList>,
@@ -30,30 +35,78 @@ pub struct Delivered {
     times: Py<PyList>,
     /// Whether each position is above those before.
     ascending: bool,
-    /// First file and packet.
-    earliest: (i64, i64),
-    /// Publish time of the last one, ms.
-    published: i64,
+    /// Publish time of each delivery, ms.
+    published: Py<PyList>,
+    acks: Py<PyList>,
+    /// Numbers of deliveries and of ACKs at the end of each turn, which is deliveries followed by ACKs.
+    turns: Py<PyList>,
 }
 
-/// MESSAGEs of one connection, with the interface that rules use (`dissect.contract.rules.ConnectionRule.columns`).
+/// MESSAGEs and ACKs of one connection, with the interface that rules use (`dissect.contract.rules.ConnectionRule.columns`).
 #[pyclass(frozen, extends = ChosenFrames, module = "pulsarscope_native")]
 pub struct Deliveries {
     groups: Vec<Py<Delivered>>,
-    /// Consumer of each frame, by its index in `groups`.
-    of: Vec<u32>,
+    /// Consumer of each frame, by its index in `groups`; and positions of the entries that it acknowledges, none for a delivery.
+    of: Vec<(u32, Vec<Position>)>,
     /// Places of deliveries that the broker has timestamped.
     stamped: Vec<usize>,
 }
 
-/// Return true for a MESSAGE whose row no rule needs.
-pub fn is_quiet(frames: &Frames, frame: &Frame, kind: CommandKind) -> bool {
+/// Return true for a MESSAGE or an ACK whose row no rule needs.
+pub fn is_quiet(py: Python<'_>, frames: &Frames, frame: &Frame, kind: CommandKind) -> bool {
+    match kind {
+        CommandKind::Message => is_plain_message(frames, frame),
+        CommandKind::Ack => !acknowledged(py, frames, frame).is_empty(),
+        _ => false,
+    }
+}
+
+fn is_plain_message(frames: &Frames, frame: &Frame) -> bool {
     let parts = frame.parts();
     let numbers = &parts.numbers;
-    let plain = kind == CommandKind::Message && !numbers.is_loud(Reading::Delivering) && !numbers.ack_set && !numbers.replicated;
+    let plain = !numbers.is_loud(Reading::Delivering) && !numbers.ack_set && !numbers.replicated;
     let stored = numbers.id >= 0 && numbers.ledger > 0 && numbers.entry >= 0 && frame.named.topic > 0;
     let named = numbers.sequence >= 0 && numbers.published > 0 && numbers.name.is_some();
     plain && stored && named && parts.payload_at > 0 && !frames.is_client(frame)
+}
+
+/// Return the positions of the entries that an ACK acknowledges as a whole; none if rules need its row.
+fn acknowledged(py: Python<'_>, frames: &Frames, frame: &Frame) -> Vec<Position> {
+    let numbers = &frame.parts().numbers;
+    let plain = !numbers.is_loud(Reading::Acknowledging) && !numbers.ack_set && !numbers.cumulative;
+    if !plain || numbers.ids == 0 || numbers.id < 0 || frame.named.topic == 0 || !frames.is_client(frame) {
+        return Vec::new();
+    }
+    let is_stored = |position: &Position| position.0 > 0 && position.1 >= 0;
+    if numbers.ids == 1 {
+        return Some((numbers.ledger, numbers.entry)).filter(is_stored).into_iter().collect();
+    }
+    let tables = &frames.reader.bind(py).get().tables;
+    let mut positions = Vec::with_capacity(numbers.ids as usize);
+    let known = frames.command(tables, frame).ok().and_then(|command| {
+        tables.visit(frames.slice(py, frame, frame.parts().fields), command.plan, |role, value| {
+            if let (Role::MessageId, Value::Message(data, plan)) = (role, value) {
+                positions.extend(position_of(tables, data, plan).filter(is_stored));
+            }
+        })
+    });
+    let distinct = positions.iter().collect::<HashSet<_>>().len();
+    if known.is_some() && distinct == numbers.ids as usize {
+        positions
+    } else {
+        Vec::new()
+    }
+}
+
+/// Return ledger and entry of a message id.
+fn position_of(tables: &Tables, data: &[u8], plan: usize) -> Option<Position> {
+    let (mut ledger, mut entry) = (None, None);
+    tables.visit(data, plan, |role, value| match (role, value) {
+        (Role::LedgerId, Value::Number(number)) => ledger = Some(number),
+        (Role::EntryId, Value::Number(number)) => entry = Some(number),
+        _ => {}
+    })?;
+    Some((ledger?, entry?))
 }
 
 fn messages_of(frame: &Frame) -> i64 {
@@ -64,29 +117,42 @@ fn messages_of(frame: &Frame) -> i64 {
 #[derive(Default)]
 struct Columns {
     places: Vec<usize>,
-    positions: Vec<(i64, i64)>,
+    positions: Vec<Position>,
     messages: Vec<i64>,
     times: Vec<i64>,
     ascending: bool,
-    earliest: Option<(i64, i64)>,
-    published: i64,
+    published: Vec<i64>,
+    acks: Vec<Acknowledged>,
+    turns: Vec<(usize, usize)>,
 }
 
 impl Columns {
-    fn add(&mut self, place: usize, file: i64, frame: &Frame) {
+    fn add(&mut self, place: usize, frame: &Frame) {
         let numbers = &frame.parts().numbers;
         let position = (numbers.ledger, numbers.entry);
         self.ascending = self.positions.last().is_none_or(|last| self.ascending && *last < position);
-        let of_packet = (file, frame.packet);
-        self.earliest = Some(self.earliest.map_or(of_packet, |earliest| earliest.min(of_packet)));
-        self.published = numbers.published;
+        self.published.push(numbers.published);
         self.places.push(place);
         self.positions.push(position);
         self.messages.push(messages_of(frame));
         self.times.push(frame.time);
     }
 
-    fn made(self, py: Python<'_>, frames: &Frames, (id, topic, subscription): (i64, u32, u32)) -> PyResult<Py<Delivered>> {
+    fn add_ack(&mut self, place: usize, file: i64, frame: &Frame, positions: Vec<Position>) {
+        self.acks.push((place, frame.time, positions, (file, frame.packet, frame.sub().into())));
+        self.end_turn();
+    }
+
+    /// Note the numbers of deliveries and ACKs so far, instead of those of the same deliveries with fewer ACKs.
+    fn end_turn(&mut self) {
+        if self.turns.last().is_some_and(|(deliveries, _)| *deliveries == self.places.len()) {
+            self.turns.pop();
+        }
+        self.turns.push((self.places.len(), self.acks.len()));
+    }
+
+    fn made(mut self, py: Python<'_>, frames: &Frames, (id, topic, subscription): (i64, u32, u32)) -> PyResult<Py<Delivered>> {
+        self.end_turn();
         let text = |number| frames.known(py, number).map(Bound::unbind);
         let delivered = Delivered {
             id,
@@ -97,8 +163,9 @@ impl Columns {
             messages: PyList::new(py, self.messages)?.unbind(),
             times: PyList::new(py, self.times)?.unbind(),
             ascending: self.ascending,
-            earliest: self.earliest.unwrap_or_default(),
-            published: self.published,
+            published: PyList::new(py, self.published)?.unbind(),
+            acks: PyList::new(py, self.acks)?.unbind(),
+            turns: PyList::new(py, self.turns)?.unbind(),
         };
         Py::new(py, delivered)
     }
@@ -119,8 +186,13 @@ impl Deliveries {
             if group == columns.len() {
                 columns.push((name, Columns::default()));
             }
-            columns[group].1.add(place, batch.file(frame), frame);
-            of.push(group as u32);
+            let positions = if batch.is_client(frame) { acknowledged(py, &batch, frame) } else { Vec::new() };
+            of.push((group as u32, positions.clone()));
+            if !positions.is_empty() {
+                columns[group].1.add_ack(place, batch.file(frame), frame, positions);
+                continue;
+            }
+            columns[group].1.add(place, frame);
             if frame.parts().entry.is_some() {
                 stamped.push(place);
             }
@@ -157,7 +229,9 @@ impl Deliveries {
 
     /// Return the commands of the frames, and those of the exchanges.
     fn commands(&self) -> (Vec<&'static str>, Vec<&'static str>) {
-        (vec!["MESSAGE"], Vec::new())
+        let acks = self.of.iter().filter(|(_, positions)| !positions.is_empty()).count();
+        let present = [(acks < self.of.len(), "MESSAGE"), (acks > 0, "ACK")].into_iter().filter_map(|(there, name)| there.then_some(name));
+        (present.collect(), Vec::new())
     }
 
     /// Return source, file, packet, sub, time and connection of the frames at some places.
@@ -174,38 +248,42 @@ impl Deliveries {
         Ok(made)
     }
 
-    /// Return for each frame the values that a copy under another id also has (topic, subscription, producer, sequence id, publish time),
-    /// and a text of its own id, checksum and name.
-    fn idents<'py>(slf: PyRef<'py, Self>, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyTuple>, String)>> {
+    /// Return for each delivery its place, the values that a copy under another id also has (topic, subscription, producer, sequence id,
+    /// publish time), and a text of its own id, checksum and name.
+    fn idents<'py>(slf: PyRef<'py, Self>, py: Python<'py>) -> PyResult<Vec<(usize, Bound<'py, PyTuple>, String)>> {
         caught(|| {
             let chosen: &ChosenFrames = slf.as_super();
             let frames = chosen.frames.bind(py).try_borrow()?;
             let mut made = Vec::with_capacity(chosen.at.len());
-            for ((entry, _), group) in chosen.at.iter().zip(&slf.of) {
+            for (place, ((entry, _), (group, positions))) in chosen.at.iter().zip(&slf.of).enumerate() {
+                if !positions.is_empty() {
+                    continue;
+                }
                 let Some(Entry::Frame(frame)) = frames.entries.get(*entry as usize) else { return Err(no_such_place()) };
                 let (parts, group) = (frame.parts(), slf.groups[*group as usize].get());
                 let numbers = &parts.numbers;
                 let producer = frames.producer_name(py, frame);
                 let key = (&group.topic, &group.subscription, producer, numbers.sequence, numbers.published).into_pyobject(py)?;
                 let name = format!("{}:{}.{}", frames.file(frame), frame.packet, frame.sub());
-                made.push((key, format!("{}:{} {:08x} {name}", numbers.ledger, numbers.entry, parts.checksum)));
+                made.push((place, key, format!("{}:{} {:08x} {name}", numbers.ledger, numbers.entry, parts.checksum)));
             }
             Ok(made)
         })
     }
 
-    /// Return the facts on the deliveries, whose keys are "ledger:entry".
+    /// Return the facts on the deliveries and the acknowledged entries, whose keys are "ledger:entry".
     ///
-    /// `what`: kind of the facts; `of_topic`: makes the topic that they name, in the form of `engine.packed_facts.pack`.
-    fn delivered(slf: PyRef<'_, Self>, py: Python<'_>, what: &str, of_topic: &Bound<'_, PyAny>) -> PyResult<UndecidedFacts> {
+    /// `kinds`: kinds of both; `of_topic`: makes the topic that they name, in the form of `engine.packed_facts.pack`.
+    fn facts(slf: PyRef<'_, Self>, py: Python<'_>, kinds: (String, String), of_topic: &Bound<'_, PyAny>) -> PyResult<UndecidedFacts> {
         caught(|| {
             let chosen: &ChosenFrames = slf.as_super();
             let frames = chosen.frames.bind(py).try_borrow()?;
+            let (delivered, acknowledged) = &kinds;
             let mut values = Vec::new();
             for group in &slf.groups {
                 let group = group.get();
                 let mut packed = Vec::new();
-                pack::text(what, &mut packed);
+                pack::text(delivered, &mut packed);
                 pack::map(4, &mut packed);
                 pack::text("topic", &mut packed);
                 pack::optional(of_topic.call1((&group.topic,))?.extract::<Option<String>>()?.as_deref(), &mut packed);
@@ -216,7 +294,12 @@ impl Deliveries {
                 pack::number(group.id, &mut packed);
                 pack::text("checksum", &mut packed);
                 pack::text("good", &mut packed);
-                values.push(packed);
+                let mut of_ack = Vec::new();
+                pack::text(acknowledged, &mut of_ack);
+                pack::map(1, &mut of_ack);
+                pack::text("consumer_id", &mut of_ack);
+                pack::number(group.id, &mut of_ack);
+                values.push((packed, of_ack));
             }
             let first = chosen.with(py, 0, |frames, frame, _| {
                 let [source, _, connection, _, _] = frames.names(frame);
@@ -224,18 +307,25 @@ impl Deliveries {
             });
             let (source, connection) = first?;
             let mut facts = UndecidedFacts::default();
-            for ((entry, position), group) in chosen.at.iter().zip(&slf.of) {
+            for ((entry, position), (group, positions)) in chosen.at.iter().zip(&slf.of) {
                 let Some(Entry::Frame(frame)) = frames.entries.get(*entry as usize) else { return Err(no_such_place()) };
                 let numbers = &frame.parts().numbers;
-                facts.add(*position, frame.time, &format!("{}:{}", numbers.ledger, numbers.entry), |fact| {
-                    pack::array(3, fact);
-                    pack::array(6, fact);
-                    pack::optional(source.as_deref(), fact);
-                    let place = [frames.file(frame), frame.packet, i64::from(frame.sub()), frame.time];
-                    place.iter().for_each(|number| pack::number(*number, fact));
-                    pack::text(&connection, fact);
-                    fact.extend_from_slice(&values[*group as usize]);
-                });
+                let (of_delivery, of_ack) = &values[*group as usize];
+                let mut add = |(ledger, entry): Position, of_fact: &[u8]| {
+                    facts.add(*position, frame.time, &format!("{ledger}:{entry}"), |fact| {
+                        pack::array(3, fact);
+                        pack::array(6, fact);
+                        pack::optional(source.as_deref(), fact);
+                        let place = [frames.file(frame), frame.packet, i64::from(frame.sub()), frame.time];
+                        place.iter().for_each(|number| pack::number(*number, fact));
+                        pack::text(&connection, fact);
+                        fact.extend_from_slice(of_fact);
+                    })
+                };
+                if positions.is_empty() {
+                    add((numbers.ledger, numbers.entry), of_delivery);
+                }
+                positions.iter().for_each(|position| add(*position, of_ack));
             }
             Ok(facts)
         })

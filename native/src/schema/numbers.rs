@@ -11,6 +11,9 @@ pub struct Numbers {
     /// −1 if absent.
     pub sequence: i64,
     pub has_request: bool,
+    /// Number of message ids, and whether the ACK is cumulative.
+    pub ids: u32,
+    pub cumulative: bool,
     /// Whether the command, or a message in it, has an ack_set.
     pub ack_set: bool,
     /// Whether there is a field of role `Wrapped`, and one of role `Rare`.
@@ -20,7 +23,7 @@ pub struct Numbers {
     pub messages: Option<i64>,
     /// The producer_name of the metadata.
     pub name: Option<Range>,
-    /// Ledger and entry of the message id; −1 if absent.
+    /// Ledger and entry of the last message id; −1 if absent.
     pub ledger: i64,
     pub entry: i64,
     /// Publish time of the metadata, ms; 0 if absent.
@@ -45,6 +48,8 @@ impl Default for Numbers {
             id: -1,
             sequence: -1,
             has_request: false,
+            ids: 0,
+            cumulative: false,
             ack_set: false,
             wrapped: false,
             rare: false,
@@ -76,6 +81,8 @@ impl Numbers {
             Role::ProducerId | Role::ConsumerId => self.id = number(),
             Role::SequenceId => self.sequence = number(),
             Role::RequestId => self.has_request = true,
+            Role::MessageId => self.ids += 1,
+            Role::AckType => self.cumulative = number() != 0,
             Role::AckSet => self.ack_set = true,
             Role::Messages => {
                 self.messages = Some(number());

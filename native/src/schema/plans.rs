@@ -159,6 +159,8 @@ pub enum Reading {
     Publishing = 1,
     /// MESSAGEs.
     Delivering = 2,
+    /// ACKs.
+    Acknowledging = 4,
 }
 
 /// A value of a field, as passed by `Tables::visit`.
@@ -196,9 +198,8 @@ pub struct Plan {
 pub type FieldRow<'py> = (u32, Bound<'py, PyString>, usize, bool, HashMap<u64, Bound<'py, PyString>>, usize, bool);
 pub type PlanRow<'py> = (Vec<FieldRow<'py>>, bool);
 
-/// Names of the fields of role `Wrapped`, of role `Rare`, and of those of SENDs and receipts, and of MESSAGEs, that rules know or do not
-/// read.
-pub type Names = (HashSet<String>, HashSet<String>, [HashSet<String>; 2]);
+/// Names of the fields of role `Wrapped`, of role `Rare`, and of those of each `Reading` that rules know or do not read.
+pub type Names = (HashSet<String>, HashSet<String>, [HashSet<String>; 3]);
 
 impl Kind {
     pub fn number(self, varint: u64) -> i64 {
@@ -230,7 +231,8 @@ impl Plan {
             let text: String = name.extract()?;
             let role = Role::of(&text, wrapped.contains(&text), rare.contains(&text));
             let of_reading = |reading: Reading, known: &HashSet<String>| if known.contains(&text) { 0 } else { reading as u8 };
-            let loud = of_reading(Reading::Publishing, &quiet[0]) | of_reading(Reading::Delivering, &quiet[1]);
+            let readings = [Reading::Publishing, Reading::Delivering, Reading::Acknowledging];
+            let loud = readings.into_iter().zip(quiet).fold(0, |loud, (reading, known)| loud | of_reading(reading, known));
             let name = Text::new(&name)?;
             let list: &[u8] = if repeated { b"[" } else { b"" };
             let opening = ["{", ","].map(|before| Padded::of(&[before.as_bytes(), &name.json, b":", list].concat()));

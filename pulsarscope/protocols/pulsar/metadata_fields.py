@@ -46,3 +46,6 @@ QUIET = frozenset(
 
 QUIET_DELIVERED = QUIET - {"num_messages"} | {"consumer_id", "consumer_epoch"}
 """The same for MESSAGE and metadata."""
+
+QUIET_ACKNOWLEDGED = frozenset({"consumer_id", "ack_type", "message_id"})
+"""The same for ACK."""

@@ -15,7 +15,7 @@ from pulsarscope.protocols.pulsar.frame.commands import OPENING_COMMANDS, comman
 from pulsarscope.protocols.pulsar.frame.fast_path import MEMO_MAX
 from pulsarscope.protocols.pulsar.frame.protobuf import ENUM, MESSAGE, SECRET_KINDS, Plan, redacted_content, shared_plans
 from pulsarscope.protocols.pulsar.frame.secret_fields import is_secret_name
-from pulsarscope.protocols.pulsar.metadata_fields import QUIET, QUIET_DELIVERED, RARE, WRAPPED
+from pulsarscope.protocols.pulsar.metadata_fields import QUIET, QUIET_ACKNOWLEDGED, QUIET_DELIVERED, RARE, WRAPPED
 from pulsarscope.protocols.pulsar.session.anchors import ANCHORING
 from pulsarscope.protocols.pulsar.session.description import described
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
@@ -107,8 +107,7 @@ def compiled_reader(module: Any, *, show_secrets: bool) -> CompiledReader:
     secrets = is_plain_name, redacted_content
     types = Checksum, FrameRow, Attachment, Sent, ExchangeRow
     bounds = MEMO_MAX, PROTOBUF_DEPTH_MAX
-    reader = module.Reader(
-        tables, commands, metadata, entry_metadata, secrets, (set(WRAPPED), set(RARE), [set(QUIET), set(QUIET_DELIVERED)]), types, bounds
-    )
+    names = set(WRAPPED), set(RARE), [*map(set, (QUIET, QUIET_DELIVERED, QUIET_ACKNOWLEDGED))]
+    reader = module.Reader(tables, commands, metadata, entry_metadata, secrets, names, types, bounds)
     sizes = FRAME_DEFAULT_MAX_BYTES + FRAME_PADDING_BYTES, FRAME_PADDING_BYTES
     return CompiledReader(module.Joined, partial(module.Frames, reader), sizes, described)

@@ -259,9 +259,9 @@ class JourneyRule(ConnectionRule):
         return True
 
     def deliveries(self, frames: Any, _handle: Callable[[int], None]) -> bool:
-        """Emit the facts on deliveries; see `ConnectionRule.columns`."""
+        """Emit the facts on deliveries and ACKs; see `ConnectionRule.columns`."""
         try:
-            facts = frames.delivered(DELIVERED, named_topic)
+            facts = frames.facts((DELIVERED, ACKED), named_topic)
         except (OverflowError, UnicodeEncodeError):  # `pack` keeps these in another form
             return False
         self._context.emit_packed(JOURNEY, facts)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
@@ -281,6 +282,20 @@ class BreachRule(ConnectionRule):
         elif row.time - since >= self._context.thresholds.ns("consumer-id-reused-seconds"):
             self._take_older(row, by_acks=True)
 
+    def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
+        """Handle the first ACK of a consumer, and the first one after the time that counts; see `ConnectionRule.columns`."""
+        if self._connecting:
+            return True
+        limit = self._context.thresholds.ns("consumer-id-reused-seconds")
+        for group in frames.consumers:
+            if group.acks and group.id not in self._acknowledging:
+                handle(group.acks[0][0])
+            if ("consumer", group.id) not in self._taken and (since := self._acknowledging.get(group.id)) is not None:
+                due = next((place for place, time, *_ in group.acks if time - since >= limit), None)
+                if due is not None:
+                    handle(due)
+        return True
+
     def _response(self, row: FrameRow) -> None:
         command, fields = row.command or "", row.fields or {}
         if fields.get("producer_ready") is False:
@@ -339,6 +354,7 @@ class BreachRule(ConnectionRule):
             evidence = {"frames": frame_names(breach.frames), "count": breach.count, **breach.evidence}
             self._context.report(code, breach.where, text, evidence)
 
+    columns: ClassVar[ColumnsHandlers] = {"MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {
         **dict.fromkeys((*_SINCE, *_NOT_BEFORE), _any),
         **dict.fromkeys(ANSWERED_BY.keys() - {"ACK"}, _request),

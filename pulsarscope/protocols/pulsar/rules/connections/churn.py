@@ -316,11 +316,16 @@ class ChurnRule(ConnectionRule):
         return True
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Skip the messages after the first one of each consumer; see `ConnectionRule.columns`."""
+        """Skip the messages after the first one of each consumer, and count what it acknowledges; see `ConnectionRule.columns`."""
         for group in frames.consumers:
-            work = self._consumers.get(group.id)
-            if work is None or work.first is None:
+            work, acks = self._consumers.get(group.id), group.acks
+            if group.places and (work is None or work.first is None):
                 handle(group.places[0])
+            if acks and group.id not in self._consumers:
+                handle(acks[0][0])
+                acks = acks[1:]
+            if (work := self._consumers.get(group.id)) is not None:
+                work.acknowledged += sum(len(positions) for _, _, positions, _ in acks)
         return True
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}

@@ -15,7 +15,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.churn import RECONNECTS
-from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand, Refusal
+from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand, Refusal, sends_again
 from pulsarscope.protocols.pulsar.rules.connections.not_reading import report_not_reading
 from pulsarscope.protocols.pulsar.rules.connections.outages import CLOSED
 from pulsarscope.protocols.pulsar.rules.connections.silence import (
@@ -399,11 +399,6 @@ class ClosingRule(ConnectionRule):
         for before in latest.values():
             handle(before)
 
-    def _sends_again(self, frames: Any) -> bool:
-        """Return True when frames in columns may include a repetition of an unanswered SEND."""
-        sent = ((each.topic, f"{each.id}:{number}") for each in frames.producers for number in each.sequence_ids)
-        return any(key in self._abandoned for key in sent)
-
     def _passes(self) -> bool:
         """Return True when frames of the data path change nothing but the last sender."""
         return not (self._abandoned or self._awaits())
@@ -414,23 +409,27 @@ class ClosingRule(ConnectionRule):
 
     def sends(self, frames: Any, _handle: Callable[[int], None]) -> bool:
         """Note the last sender; see `ConnectionRule.columns`."""
-        if self._awaits() or (self._abandoned and self._sends_again(frames)):
+        if self._awaits() or (self._abandoned and sends_again(frames, self._abandoned)):
             return False
-        sends = [producer.sends[-1] for producer in frames.producers if producer.sends]
-        receipts = [producer.receipts[-1] for producer in frames.producers if producer.receipts]
-        if sends:
-            self._command_of_client, self._last_of_client = "SEND", Where(*frames.where_of(max(sends)))
-        if receipts:
-            self._command_of_server, self._last_of_server = "SEND_RECEIPT", Where(*frames.where_of(max(receipts)))
-            self._successful = True
+        self._note_last(frames, "SEND", [producer.sends[-1] for producer in frames.producers if producer.sends])
+        self._successful |= any(producer.receipts for producer in frames.producers)
+        self._note_last(frames, "SEND_RECEIPT", [producer.receipts[-1] for producer in frames.producers if producer.receipts])
         return True
 
     def deliveries(self, frames: Any, _handle: Callable[[int], None]) -> bool:
         """Note the last sender; see `ConnectionRule.columns`."""
         if self._awaits():
             return False
-        self._command_of_server, self._last_of_server = "MESSAGE", Where(*frames.where_of(-1))
+        self._note_last(frames, "MESSAGE", [group.places[-1] for group in frames.consumers if group.places])
+        self._note_last(frames, "ACK", [group.acks[-1][0] for group in frames.consumers if group.acks])
         return True
+
+    def _note_last(self, frames: Any, command: str, places: Sequence[int]) -> None:
+        """Note the last one of these places as the last command of its sender."""
+        if places and command in ("SEND", "ACK"):
+            self._command_of_client, self._last_of_client = command, Where(*frames.where_of(max(places)))
+        elif places:
+            self._command_of_server, self._last_of_server = command, Where(*frames.where_of(max(places)))
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Container
+from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract.rules import Where
 
@@ -20,3 +21,9 @@ class Refusal(NamedTuple):
     error: str | None
     frame: str
     time: int
+
+
+def sends_again(frames: Any, abandoned: Container[tuple[str | None, str]]) -> bool:
+    """Return True when SENDs in columns may include a repetition of an unanswered one; `abandoned`: topics and names of those."""
+    sent = ((each.topic, f"{each.id}:{number}") for each in frames.producers for number in each.sequence_ids)
+    return any(key in abandoned for key in sent)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -155,6 +156,10 @@ class AckRule(ConsumerRule[AckState]):
             consumer.late += 1
             add_sample(consumer.late_frames, where_of(row).name)
 
+    def deliveries(self, frames: Any, _handle: Callable[[int], None]) -> bool:
+        """Skip the ACKs of open consumers; see `ConnectionRule.columns`."""
+        return not any(group.id in self._closed for group in frames.consumers)
+
     def _exchange(self, row: ExchangeRow) -> None:
         if row.status == "unanswered":
             key = row.topic, row.subscription
@@ -193,5 +198,6 @@ class AckRule(ConsumerRule[AckState]):
             evidence = {"frames": [consumer.closed.name, *consumer.late_frames], **consumer.evidence, "count": consumer.late}
             self.context.report("ack-after-close", consumer.closed, text, evidence)
 
+    columns: ClassVar[ColumnsHandlers] = {"MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "ACK": _ack}
     exchanges: ClassVar[Handlers] = {"ACK": _exchange}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -16,6 +16,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, indexes_of, position_of, positions_of
+from pulsarscope.protocols.pulsar.rules.consumers.deliveries import Acknowledged
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX, ConsumerRule, ConsumerState
 
@@ -152,10 +153,8 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
         consumer, fields = self.find(row), row.fields or {}
         if consumer is None or "txnid_least_bits" in fields:  # a transaction may be aborted
             return
-        key = consumer.topic, consumer.subscription
-        if key not in self._acked and len(self._acked) >= SUBSCRIPTIONS_MAX:
+        if (entries := self._entries_to_add(consumer)) is None:
             return
-        entries = self._acked.setdefault(key, AckedEntries())
         self._source, file, packet, sub, time, _ = where_of(row)
         whole = file, packet, sub, time, 0
         is_cumulative = fields.get("ack_type") == "Cumulative"
@@ -165,18 +164,31 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
                 while (first := entries.first()) is not None and first < position:
                     entries.take(first)
                     self._size -= 1
-            if (previous := entries.take(position)) is None and self._size < ENTRIES_MAX:
-                self._size += 1
-            elif previous is None and (first := entries.first()) is not None:
-                entries.take(first)
-            elif previous is None:
-                continue  # entries of other subscriptions use up the bound
+            if (previous := entries.take(position)) is None and not self._make_room(entries):
+                continue
             ack_set = message_id.get("ack_set")
             remaining = bitmap(ack_set) & (1 << INDEXES_MAX) - 1 if ack_set else 0
             remaining = remaining if previous is None else remaining & previous[-1]
             entries.put(position, (file, packet, sub, time, remaining) if remaining else whole)
             if remaining and len(entries.numbers) < CONSUMERS_MAX:
                 entries.numbers.add(consumer.number)
+
+    def _entries_to_add(self, consumer: ConsumerState) -> AckedEntries | None:
+        """Return the entries of the consumer's subscription, to which more can be added; None if there are too many subscriptions."""
+        key = consumer.topic, consumer.subscription
+        if key not in self._acked and len(self._acked) >= SUBSCRIPTIONS_MAX:
+            return None
+        return self._acked.setdefault(key, AckedEntries())
+
+    def _make_room(self, entries: AckedEntries) -> bool:
+        """Make room for another entry; return False when entries of other subscriptions use up the bound."""
+        if self._size < ENTRIES_MAX:
+            self._size += 1
+        elif (first := entries.first()) is not None:
+            entries.take(first)
+        else:
+            return False
+        return True
 
     def _message(self, row: FrameRow) -> None:
         consumer, fields = self.find(row), row.fields or {}
@@ -210,14 +222,35 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
             self.context.report("acked-redelivered", where, text, evidence)
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Skip entries that were not acknowledged before; see `ConnectionRule.columns`."""
-        again: list[int] = []
+        """Skip entries that were not acknowledged before, and note the ACKs; see `ConnectionRule.columns`."""
         for group in frames.consumers:
-            if (consumer := self.consumers.get(group.id)) is not None and (entries := self._entries_of(consumer).by_position):
-                again += [place for place, position in zip(group.places, group.positions, strict=True) if position in entries]
-        for place in sorted(again):
-            handle(place)
+            if (consumer := self.consumers.get(group.id)) is None:
+                continue
+            delivered = acknowledged = 0
+            for until, acks in group.turns:
+                entries = self._entries_of(consumer).by_position
+                for at in range(delivered, until) if entries else ():
+                    if group.positions[at] in entries:
+                        handle(group.places[at])
+                self._acknowledge(consumer, frames, group.acks[acknowledged:acks])
+                delivered, acknowledged = until, acks
         return True
+
+    def _acknowledge(self, consumer: ConsumerState, frames: Any, acks: Sequence[Acknowledged]) -> None:
+        """Note ACKs of whole entries, like `_ack`."""
+        if not acks or (entries := self._entries_to_add(consumer)) is None:
+            return
+        self._source = frames.where_of(acks[0][0])[0]
+        by_position, partial = entries.by_position, entries.partial
+        for _, time, positions, name in acks:
+            whole = *name, time, 0
+            for position in positions:
+                if position in by_position:
+                    partial.pop(position, None)
+                    by_position.move_to_end(position)
+                elif not self._make_room(entries):
+                    continue
+                by_position[position] = whole
 
     columns: ClassVar[ColumnsHandlers] = {"MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {**ConsumerRule.frames, "MESSAGE": _message, "ACK": _ack, "SEEK": _reset, "UNSUBSCRIBE": _reset}

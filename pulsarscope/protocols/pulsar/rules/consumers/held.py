@@ -12,6 +12,7 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.consumers.again import Received
 from pulsarscope.protocols.pulsar.rules.consumers.behind import Pace
+from pulsarscope.protocols.pulsar.rules.consumers.deliveries import Acknowledged
 from pulsarscope.protocols.pulsar.rules.consumers.pauses import Turns
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import SHARED_TYPES, ConsumerState
 from pulsarscope.protocols.pulsar.rules.subscriptions.subscription_limit import EMIT_STEP
@@ -103,15 +104,15 @@ class UnackedState(ConsumerState):
     is_encrypted: bool = False
     """True if its first message is end-to-end encrypted."""
 
-    def step(self, messages: Sequence[int], start: int, limit: float) -> int:
-        """Return the index of the delivery, from `start` on, at which the number of held messages must be emitted; the end if none."""
+    def step(self, messages: Sequence[int], start: int, stop: int, limit: float) -> int:
+        """Return the index of the delivery, from `start` on, at which the number of held messages must be emitted; `stop` if none."""
         if self.kind in SHARED_TYPES:
             held = self.messages
-            for at in range(start, len(messages)):
+            for at in range(start, stop):
                 held += messages[at]
                 if held >= limit or abs(held - self.emitted) >= EMIT_STEP:
                     return at
-        return len(messages)
+        return stop
 
     def hold(self, group: Any, wheres: Iterable[tuple[Any, ...]], start: int, stop: int) -> None:
         """Hold some deliveries of a `deliveries.Delivered`, with ascending positions after all earlier ones; `wheres`: their places."""
@@ -120,12 +121,45 @@ class UnackedState(ConsumerState):
         if self.unknown is not None:
             self.unknown.extent.extend(positions[0], positions[-1])
         total, number, entries = sum(messages), self.deliveries, self.entries
-        self.pace.add(total, group.published, group.times[start], is_first=not entries)
+        self.pace.add(total, group.published[stop - 1], group.times[start], is_first=not entries)
         for position, held, where in zip(positions, messages, wheres, strict=True):
             number += 1
             entries[position] = UnackedEntry(tuple.__new__(Where, where), number, held)
         self.deliveries = number
         self.messages += total
+
+    def acknowledge(self, acks: Sequence[Acknowledged], start: int, stop: int, due: int, settling_ns: int) -> int:
+        """Acknowledge entries as a whole; return the index of the first of these ACKs, from `start` to `stop`, that does more than that.
+
+        `due`: time of the next comparison with other consumers; `settling_ns`: see `Received.note`.
+        """
+        entries, taken, messages, most_held, before = self.entries, self.taken, self.messages, self.most_held, self.acknowledged_at
+        number, step, second, is_shared = self.acks, self.pace.step, self.turns.second, self.kind in SHARED_TYPES
+        due = min(due, self.received.noted_at + settling_ns)
+        for at in range(start, stop):
+            _, time, positions, _ = acks[at]
+            held = [entry for position in positions if (entry := entries.get(position)) is not None and entry.indexes is None]
+            if len(held) < len(positions) or time >= due or not (number := number + 1) % step:
+                break
+            turn = time - max(next(iter(entries.values())).where.time, before)
+            left = messages - sum([entry.messages for entry in held])
+            if turn > second or (is_shared and (abs(left - self.emitted) >= EMIT_STEP or left == 0 < self.emitted)):
+                break
+            most_held = max(most_held, messages)
+            for entry, position in zip(held, positions, strict=True):
+                self.furthest = max(self.furthest, entry.number)
+                self.longest_held = max(self.longest_held, time - entry.where.time)
+                del entries[position]
+            taken += len(held)
+            if taken > len(entries):
+                entries, taken = dict(entries), 0
+            messages, before = left, time
+        else:
+            at = stop
+        if start < at:
+            self.entries, self.taken, self.messages, self.most_held = entries, taken, messages, most_held
+            self.acks, self.acknowledged_at, self.early.latest = self.acks + at - start, before, acks[at - 1][3][:2]
+        return at
 
     @property
     def held_values(self) -> dict[str, Any]:

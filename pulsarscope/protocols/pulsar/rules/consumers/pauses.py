@@ -15,6 +15,12 @@ from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, TYPICAL_ACK
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
 
 CODES = table(
+    SESSION.warning(
+        "ack-hole",
+        "A message stays unacknowledged while later ones are acknowledged: the subscription's backlog cannot be deleted behind it.",
+        "Find out what the application did with this message id; an ack timeout or a negative acknowledgement would bring it again.",
+        to_act="the consumer's application",
+    ),
     SESSION.note(
         "consumer-paused",
         "A consumer acknowledged nothing for much longer than it usually takes, though it had messages, and then went on.",

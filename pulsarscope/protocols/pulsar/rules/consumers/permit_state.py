@@ -139,22 +139,44 @@ def emit_joined(context: RuleContext, consumer: PermitState, now: int, *, closed
         context.emit_fact(BACKLOG, consumer.topic, consumer.ready._replace(time=now), JOINED, values)
 
 
-def next_special(consumer: PermitState, group: Any, start: int, shortest_ns: int) -> int:
-    """Return the index of the next delivery, from `start` on, that does more than use permits.
+def count_turns(consumer: PermitState | None, frames: Any, group: Any, at: int, turn: int, shortest_ns: int) -> tuple[int, int] | None:
+    """Count plain deliveries to a consumer, from the one at index `at` of a turn on, and note ACKs, up to the next special delivery.
+
+    Returns the index of that delivery and its turn, None if there is none. `group`, `shortest_ns`: as for `next_special`.
+    """
+    for number in range(turn, len(group.turns)):
+        until, acks = group.turns[number]
+        if at < until:
+            stop = at if consumer is None else next_special(consumer, group, at, until, shortest_ns)
+            if consumer is not None and at < stop:
+                count_plain(consumer, frames, group, at, stop)
+            if stop < until:
+                return stop, number
+        at, first = until, group.turns[number - 1][1] if number else 0
+        if consumer is not None and first < acks:
+            consumer.act(group.acks[first][1])
+            consumer.act(group.acks[acks - 1][1])
+    return None
+
+
+def next_special(consumer: PermitState, group: Any, start: int, stop: int, shortest_ns: int) -> int:
+    """Return the index of the next delivery, of those from `start` to `stop`, that does more than use permits; `stop` if there is none.
 
     `group` has the form of `deliveries.Delivered`; `shortest_ns`: shortest rest that counts.
     """
+    if start == 0:
+        return 0
     times, positions, messages = group.times, group.positions, group.messages
     permits, before, due = consumer.permits, times[start - 1], consumer.reported_at + EMIT_NS
     is_alone, expected = consumer.kind in ALONE, consumer.last or (-1, -1)
-    for at in range(start, len(times)):
+    for at in range(start, stop):
         now = times[at]
         permits -= messages[at]
         expected = expected[0], expected[1] + 1
         if permits <= 0 or now >= due or now - before >= shortest_ns or (is_alone and positions[at] != expected):
             return at
         before = now
-    return len(times)
+    return stop
 
 
 def count_plain(consumer: PermitState, frames: Any, group: Any, start: int, stop: int) -> None:

@@ -8,7 +8,7 @@ old brokers still count the whole entry. Without permits, the client must act; w
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
@@ -22,10 +22,9 @@ from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permi
 from pulsarscope.protocols.pulsar.rules.consumers.permit_state import (
     ALONE,
     PermitState,
-    count_plain,
+    count_turns,
     emit_joined,
     late_of,
-    next_special,
     note_rest,
     report_excess,
 )
@@ -202,25 +201,26 @@ class PermitRule(ConsumerRule[PermitState]):
             self._emit_delivered(consumer)
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Count plain deliveries; see `ConnectionRule.columns`.
+        """Count plain deliveries, and note ACKs; see `ConnectionRule.columns`.
 
         The first delivery to each consumer, and all special ones, go to their handler in the order of deliveries, because consumers share
         bounds.
         """
         groups = frames.consumers
-        following = [(group.places[0], number, 0) for number, group in enumerate(groups)]
-        heapify(following)
-        while following:
-            place, number, at = heappop(following)
-            handle(place)
+        following: list[tuple[int, int, int, int]] = []
+
+        def follow(number: int, at: int, turn: int) -> None:
             group = groups[number]
-            places, stop = group.places, at + 1
-            if (consumer := self.consumers.get(group.id)) is not None:
-                stop = next_special(consumer, group, at + 1, self._shortest_ns)
-                if at + 1 < stop:
-                    count_plain(consumer, frames, group, at + 1, stop)
-            if stop < len(places):
-                heappush(following, (places[stop], number, stop))
+            special = count_turns(self.consumers.get(group.id), frames, group, at, turn, self._shortest_ns)
+            if special is not None:
+                heappush(following, (group.places[special[0]], number, *special))
+
+        for number in range(len(groups)):
+            follow(number, 0, 0)
+        while following:
+            place, number, at, turn = heappop(following)
+            handle(place)
+            follow(number, at + 1, turn)
         return True
 
     def _activity(self, row: FrameRow) -> None:

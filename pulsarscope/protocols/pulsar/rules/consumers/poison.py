@@ -11,12 +11,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding
+from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding, RuleContext
+from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
-from pulsarscope.protocols.pulsar.text.formatting import listing
+from pulsarscope.protocols.pulsar.text.formatting import host, listing
 
 THRESHOLDS = (
     Threshold(
@@ -49,6 +51,26 @@ POISON = "left-unacknowledged"
 
 SUBSCRIPTION_IDLE_NS = 600_000_000_000
 """Time without facts after which a subscription is evaluated: ten of a client's longest waits before it reconnects."""
+
+
+def emit_left(context: RuleContext, consumer: UnackedState, now: int, ended: str | None) -> None:
+    """Emit the oldest entry that a consumer leaves unacknowledged, unless the broker closed it: after a SEEK, or for an unload.
+
+    `ended`: how the connection ended, once it has.
+    """
+    if consumer.subscription is None or consumer.closed_by == SERVER:
+        return
+    position, oldest = next(iter(consumer.entries.items()))
+    values = {
+        "oldest": position,
+        "unacknowledged": consumer.messages,
+        "acks": consumer.acks,
+        "passed_over": consumer.later > 0,
+        "client": host(context.client),
+        "ended": now,
+        "closed": ended,
+    }
+    context.emit_fact(POISON, json.dumps([consumer.topic, consumer.subscription]), oldest.where, "left", values)
 
 
 def evaluate_poison(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:

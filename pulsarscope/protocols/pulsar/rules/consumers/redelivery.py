@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import msgspec
@@ -412,17 +413,14 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
         """Count entries that come for the first time; see `ConnectionRule.columns`."""
-        if self._replays or not self.has_room(len(frames.consumers)):
+        if self._replays or not self.has_room(len(frames.consumers)) or any(map(self._comes_again, frames.consumers)):
             return False
-        for group in frames.consumers:
-            if (consumer := self.consumers.get(group.id)) is None:
+        for group in filter(attrgetter("places"), frames.consumers):
+            if is_new := group.id not in self.consumers:
                 handle(group.places[0])
-                consumer = self.consumers[group.id]
-                first = 1
-            else:
-                first = 0
+            consumer = self.consumers[group.id]
             counted = consumer.kind not in SHARED_TYPES
-            for index in range(first, len(group.places)):
+            for index in range(int(is_new), len(group.places)):
                 position = group.positions[index]
                 if position in consumer.twice.done or (counted and consumer.all_count and position in consumer.delivered):
                     handle(group.places[index])
@@ -435,6 +433,11 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
                 if counted:
                     remember(consumer.delivered, position, (consumer.all_count, 0), REPEATED_MAX)
         return True
+
+    def _comes_again(self, group: Any) -> bool:
+        """Return True for a consumer that acknowledges, and some of whose entries came again or may do so."""
+        consumer = self.consumers.get(group.id) if group.acks else None
+        return consumer is not None and bool(consumer.repeated or consumer.twice.done or consumer.all_count)
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {

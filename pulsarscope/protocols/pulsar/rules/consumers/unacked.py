@@ -21,7 +21,7 @@ from pulsarscope.protocols.pulsar.rules.consumers.behind import report_slow
 from pulsarscope.protocols.pulsar.rules.consumers.dropped_chunks import report_dropped
 from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedEntry, UnackedState, forget_unknown
 from pulsarscope.protocols.pulsar.rules.consumers.pauses import Hole, report_pause, report_skipped
-from pulsarscope.protocols.pulsar.rules.consumers.poison import POISON
+from pulsarscope.protocols.pulsar.rules.consumers.poison import emit_left
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_acks
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule
@@ -29,7 +29,6 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.failover import RELEASED, 
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING, OF_READERS, UNREADABLE
 from pulsarscope.protocols.pulsar.rules.subscriptions.subscription_limit import EMIT_STEP, UNACKED
 from pulsarscope.protocols.pulsar.rules.subscriptions.unknown_acks import Extent, UnknownAcks
-from pulsarscope.protocols.pulsar.text.formatting import host
 
 CODES = table(
     SESSION.warning(
@@ -37,12 +36,6 @@ CODES = table(
         "A consumer acknowledges none of its messages, or has reached the limit of unacknowledged messages.",
         "Look at the application: unacknowledged messages come again when the consumer reconnects. Shared and Key_Shared consumers "
         "get no more at 50,000 messages each, or 200,000 for the subscription, where the broker has no lower limits.",
-        to_act="the consumer's application",
-    ),
-    SESSION.warning(
-        "ack-hole",
-        "A message stays unacknowledged while later ones are acknowledged: the subscription's backlog cannot be deleted behind it.",
-        "Find out what the application did with this message id; an ack timeout or a negative acknowledgement would bring it again.",
         to_act="the consumer's application",
     ),
 )
@@ -148,7 +141,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             self._emit_holding(consumer, now)
             if not self.open:
                 emit_change(self.context, consumer, self.context.last, RELEASED, min(consumer.entries), max(consumer.entries))
-                self._emit_left(consumer, position, oldest.where, now)
+                emit_left(self.context, consumer, now, self.ended)
 
     def closed(self, consumer: UnackedState, row: FrameRow) -> None:
         """Emit that a closed consumer holds nothing."""
@@ -214,28 +207,50 @@ class UnackedRule(ConsumerRule[UnackedState]):
         return closed_at is not None and (now <= closed_at or not may_lack(self.context, closed_at, now))
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Hold entries after all earlier ones; see `ConnectionRule.columns`."""
+        """Hold entries after all earlier ones, and acknowledge them; see `ConnectionRule.columns`."""
         known = self._closed_consumers is None and all(
             group.id in self.consumers or group.id not in self._closed_at for group in frames.consumers
         )
         if not known or self._size + len(frames) > ENTRIES_MAX or not self.has_room(len(frames.consumers)):
             return False
         for group in frames.consumers:
-            places, at = group.places, 0
-            if (consumer := self.consumers.get(group.id)) is None or consumer.unknown is None:
-                handle(places[0])
-                consumer, at = self.consumers[group.id], 1
-            plain = group.ascending and not consumer.early.may_have(group.earliest, min(group.times, default=0))
-            plain = plain and (at == len(places) or group.positions[at] > consumer.received.high)
-            while at < len(places):
-                stop = consumer.step(group.messages, at, self._limit) if plain else at
-                if at < stop:
-                    consumer.hold(group, frames.wheres(group.places[at:stop]), at, stop)
-                    self._size += stop - at
-                if stop < len(places):
-                    handle(places[stop])
-                at = stop + 1
+            delivered = acknowledged = 0
+            for until, acks in group.turns:
+                self._hold(frames, group, delivered, until, handle)
+                self._acknowledge_whole(group, acknowledged, acks, handle)
+                delivered, acknowledged = until, acks
         return True
+
+    def _hold(self, frames: Any, group: Any, at: int, until: int, handle: Callable[[int], None]) -> None:
+        """Hold the entries of a turn in columns."""
+        places = group.places
+        if at < until and ((consumer := self.consumers.get(group.id)) is None or consumer.unknown is None):
+            handle(places[at])
+            at += 1
+        if at == until:
+            return
+        consumer, wheres = self.consumers[group.id], frames.wheres(places[at:until])
+        early = consumer.early.may_have(min(where[1:3] for where in wheres), min(group.times[at:until]))
+        plain, begin = group.ascending and not early and group.positions[at] > consumer.received.high, at
+        while at < until:
+            stop = consumer.step(group.messages, at, until, self._limit) if plain else at
+            if at < stop:
+                consumer.hold(group, wheres[at - begin : stop - begin], at, stop)
+                self._size += stop - at
+            if stop < until:
+                handle(places[stop])
+            at = stop + 1
+
+    def _acknowledge_whole(self, group: Any, at: int, until: int, handle: Callable[[int], None]) -> None:
+        """Handle the ACKs of a turn in columns."""
+        while at < until:
+            if (consumer := self.consumers.get(group.id)) is not None:
+                held = len(consumer.entries)
+                at = consumer.acknowledge(group.acks, at, until, self._compared_at + REVIEW_NS, self._settling_ns)
+                self._size -= held - len(consumer.entries)
+            if at < until:
+                handle(group.acks[at][0])
+            at += 1
 
     def _flow(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
@@ -362,20 +377,6 @@ class UnackedRule(ConsumerRule[UnackedState]):
             return False
         later = sum(entry.messages for entry in consumer.entries.values() if entry.where.time > lost_at)
         return later < self.context.thresholds["consumer-not-acking-messages"]
-
-    def _emit_left(self, consumer: UnackedState, oldest: Position, where: Where, now: int) -> None:
-        """Emit the oldest entry that a consumer leaves unacknowledged, unless the broker closed it: after a SEEK, or for an unload."""
-        if consumer.subscription is not None and consumer.closed_by != SERVER:
-            values = {
-                "oldest": oldest,
-                "unacknowledged": consumer.messages,
-                "acks": consumer.acks,
-                "passed_over": consumer.later > 0,
-                "client": host(self.context.client),
-                "ended": now,
-                "closed": self.ended,
-            }
-            self.context.emit_fact(POISON, json.dumps([consumer.topic, consumer.subscription]), where, "left", values)
 
     def _take(self, consumer: UnackedState, position: Position) -> bool:
         if (entry := consumer.entries.pop(position, None)) is None:

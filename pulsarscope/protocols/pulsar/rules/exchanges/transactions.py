@@ -290,7 +290,7 @@ class TransactionRule(ConnectionRule):
         """Skip commands outside transactions; see `ConnectionRule.columns`."""
         return not self._requests
 
-    columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
+    columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": sends}
     frames: ClassVar[Handlers] = {
         "NEW_TXN": _new,
         "NEW_TXN_RESPONSE": _new_response,

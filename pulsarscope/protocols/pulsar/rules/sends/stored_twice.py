@@ -76,7 +76,7 @@ class CopyRule(ConnectionRule):
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
         """Remember new messages; see `ConnectionRule.columns`."""
         seen = self._seen
-        for place, (key, ident) in enumerate(frames.idents()):
+        for place, key, ident in frames.idents():
             if key in seen:
                 handle(place)
             else:

@@ -140,34 +140,31 @@ class ShareRule(ConsumerRule[ConsumerShare]):
     def _ack(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is None:
             return
-        consumer.acks += 1
-        if not (consumer.scattered or consumer.disordered) and len(consumer.foreign) < SAMPLES_MAX:
-            latest = consumer.spans[-1] if consumer.spans else (-1, 0, 0, None)
-            for position in positions_of((row.fields or {}).get("message_id")):
-                if position[0] == latest[0] and latest[1] <= position[1] <= latest[2]:
-                    continue
-                if not _has(consumer, position) and len(consumer.foreign) < SAMPLES_MAX:
-                    consumer.foreign.append((position, where_of(row)))
+        _acknowledge(consumer, positions_of((row.fields or {}).get("message_id")), partial(where_of, row))
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
-        """Extend the spans of consumers that get entries in order; see `ConnectionRule.columns`."""
+        """Extend the spans of consumers that get entries in order, and compare ACKs with them; see `ConnectionRule.columns`."""
         if self._kept + len(frames) > CONNECTION_SPANS_MAX:
             return False
         for group in frames.consumers:
             if (consumer := self.consumers.get(group.id)) is None:
                 continue
-            places, at = group.places, 0
-            if not group.ascending or group.positions[0] <= consumer.last:
-                for place in places:
+            if not group.ascending or (group.positions and group.positions[0] <= consumer.last):
+                for place in sorted([*group.places, *(ack[0] for ack in group.acks)]):
                     handle(place)
                 continue
-            while at < len(places):
-                stop = _exhausting(consumer, group.messages, at)
-                if at < stop:
-                    self._deliver(consumer, frames, group, at, stop)
-                if stop < len(places):
-                    handle(places[stop])
-                at = stop + 1
+            at = acknowledged = 0
+            for until, acks in group.turns:
+                while at < until:
+                    stop = _exhausting(consumer, group.messages, at, until)
+                    if at < stop:
+                        self._deliver(consumer, frames, group, at, stop)
+                    if stop < until:
+                        handle(group.places[stop])
+                    at = min(stop + 1, until)
+                for place, _, positions, _ in group.acks[acknowledged:acks]:
+                    _acknowledge(consumer, positions, partial(frames.where_of, place))
+                acknowledged = acks
         return True
 
     def _deliver(self, consumer: ConsumerShare, frames: Any, group: Any, start: int, stop: int) -> None:
@@ -218,16 +215,29 @@ class ShareRule(ConsumerRule[ConsumerShare]):
     }
 
 
-def _exhausting(consumer: ConsumerShare, messages: Sequence[int], start: int) -> int:
-    """Return the index of the delivery, from `start` on, that uses up the permits of a consumer; the number of all if there is none."""
+def _exhausting(consumer: ConsumerShare, messages: Sequence[int], start: int, stop: int) -> int:
+    """Return the index of the delivery, from `start` on, that uses up the permits of a consumer; `stop` if there is none."""
     if consumer.lacking_since:
-        return len(messages)
+        return stop
     permits = consumer.permits
-    for at in range(start, len(messages)):
+    for at in range(start, stop):
         permits -= messages[at]
         if permits <= 0:
             return at
-    return len(messages)
+    return stop
+
+
+def _acknowledge(consumer: ConsumerShare, positions: Sequence[Position], where: Callable[[], Iterable[Any]]) -> None:
+    """Count an ACK, and note the entries that the consumer has not got; `where` makes the parts of its place."""
+    consumer.acks += 1
+    if consumer.scattered or consumer.disordered or len(consumer.foreign) >= SAMPLES_MAX:
+        return
+    latest = consumer.spans[-1] if consumer.spans else (-1, 0, 0, None)
+    for position in positions:
+        if position[0] == latest[0] and latest[1] <= position[1] <= latest[2]:
+            continue
+        if not _has(consumer, position) and len(consumer.foreign) < SAMPLES_MAX:
+            consumer.foreign.append((position, Where(*where())))
 
 
 def _has(consumer: ConsumerShare, position: Position) -> bool:

@@ -1,8 +1,8 @@
-"""Deliveries in columns have the effect of their rows, taken one by one, with either reader."""
+"""Deliveries and ACKs in columns have the effect of their rows, taken one by one, with either reader."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -30,6 +30,7 @@ from tests.scenarios.commands import TOPIC, ack, close_consumer, created, flow, 
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.dialogue import Dialogue
+from tests.scenarios.frames import command_frame
 
 NEVER = 1 << 30
 """Number of frames that never come in columns."""
@@ -76,14 +77,19 @@ def talk(seed: int) -> Conversation:
         fields = random.choice(({"redelivery_count": 1}, {"ack_set": [5]}, {"ledger": 8}, {"consumer_epoch": 1}, {})) if odd else {}
         metadata = random.choice(METADATA) if odd or (not usual and random.random() < 0.1) else {}
         number = random.randint(1, max(known, 1) + (random.random() < 0.05))
+        metadata = {"publish_time": conversation.time_ns // MILLISECOND} | metadata
         return message(number, latest[0], b"x", metadata, STAMP if stamped else None, **fields)
 
     for _ in range(random.randint(3, 25)):
         number = random.randint(1, max(known, 1))
         earlier = [max(latest[0] - random.randint(0, 9), 0) for _ in range(random.randint(1, 6))]
         what = random.random()
-        if what < 0.5:
+        if what < 0.4:
             conversation.server(*(delivered() for _ in range(random.randint(1, 12))))
+        elif what < 0.5:  # each message is acknowledged at once, or some together
+            for _ in range(random.randint(1, 6)):
+                conversation.server(delivered())
+                conversation.client(ack(*{latest[0], max(latest[0] - random.choice((0, 0, 1, 4)), 0)}, number=number))
         elif what < 0.65:
             conversation.client(ack(*earlier, number=number, ack_set=[2] if random.random() < 0.1 else None))
         elif what < 0.7:
@@ -197,12 +203,80 @@ def rows(*frames: bytes) -> list[FrameRow]:
     return dialogue.frames
 
 
+def ack_rows(*frames: bytes) -> list[FrameRow]:
+    """Rows of the frames of a client with consumer 1."""
+    dialogue = Dialogue()
+    dialogue.client(*frames)
+    return dialogue.frames
+
+
 def test_columns_are_by_consumer() -> None:
     some = [message(1, 4), message(2, 9), message(1, 6, metadata={"num_messages_in_batch": 3}), message(2, 3)]
     made = PlainDeliveries(rows(*some), [0, 2, 4, 6])
     first, second = made.consumers
     assert (first.id, first.places, first.positions, first.messages, first.ascending) == (1, [0, 2], [(7, 4), (7, 6)], [1, 3], True)
     assert (second.places, second.positions, second.ascending) == ([1, 3], [(7, 9), (7, 3)], False)
+
+
+def test_turns_are_deliveries_followed_by_acks() -> None:
+    some = [*rows(message(1, 4), message(1, 5)), *ack_rows(ack(4), ack(5, 3)), *rows(message(1, 6)), *ack_rows(ack(1, number=2))]
+    made = PlainDeliveries(some, range(len(some)))
+    first, second = made.consumers
+    assert (first.places, first.turns) == ([0, 1, 4], [(2, 2), (3, 2)])
+    assert [(place, positions) for place, _, positions, _ in first.acks] == [(2, [(7, 4)]), (3, [(7, 5), (7, 3)])]
+    assert (second.places, second.turns, [place for place, *_ in second.acks]) == ([], [(0, 1)], [5])
+    assert sorted(made.commands()[0]) == ["ACK", "MESSAGE"]
+
+
+ODD_ACKS = {
+    "cumulative": ack(1, kind="Cumulative"),
+    "in part": ack(1, ack_set=[1]),
+    "with a response": ack(1, request_id=1),
+    "of a transaction": ack(1, txnid_least_bits=1, txnid_most_bits=1),
+    "of no ledger": command_frame("ACK", consumer_id=1, ack_type="Individual", message_id=[{"ledgerId": 0, "entryId": 0}]),
+    "of one entry twice": ack(1, 1),
+    "of nothing": ack(),
+    "cut": ack(1)[:-1],
+}
+
+
+def test_acks_that_do_more_than_acknowledge_entries_stay_in_rows() -> None:
+    assert is_quiet(ack_rows(ack(1, 2))[0])
+    assert not any(map(is_quiet, rows(ack(1))))  # sent by the broker
+    for name, frame in ODD_ACKS.items():
+        assert not any(map(is_quiet, ack_rows(frame))), name
+
+
+def acknowledging(take: Callable[[int], Sequence[int]], kind: str, span: int) -> Conversation:
+    """A consumer that gets 200 messages, and acknowledges those that `take` names after each one; `span`: nanoseconds between two."""
+    conversation = connected()
+    subscribed(conversation, 1, kind).client(flow(1_000, 1))
+    for entry in range(200):
+        conversation.server(message(1, entry, metadata={"publish_time": conversation.time_ns // MILLISECOND})).wait(span)
+        for other in take(entry):
+            conversation.client(ack(other, number=1))
+    return conversation.close()
+
+
+TAKES: dict[str, Callable[[int], Sequence[int]]] = {
+    "each at once": lambda entry: [entry],
+    "two together": lambda entry: [entry - 1, entry] if entry % 2 else [],
+    "all but one": lambda entry: [entry] if entry != 100 else [],
+    "each twice": lambda entry: [entry, entry],
+    "one ahead": lambda entry: [entry + 1],
+    "every third": lambda entry: [entry // 3] if entry % 3 == 0 else [],
+    "in bursts": lambda entry: range(entry - 39, entry + 1) if entry % 40 == 39 else [],
+}
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Shared"])
+@pytest.mark.parametrize("take", TAKES.values(), ids=TAKES)
+@pytest.mark.parametrize("span", [MILLISECOND, SECOND], ids=["fast", "slow"])
+def test_acks_in_columns_bring_about_what_their_rows_do(tmp_path: Path, kind: str, take: Callable[[int], Sequence[int]], span: int) -> None:
+    path = write_pcap(tmp_path / "d.pcap", acknowledging(take, kind, span).packets)
+    expected = brought(path, "off", NEVER)
+    for choice in _DISSECTORS:
+        assert brought(path, choice, 32) == expected
 
 
 ODD = {
