@@ -410,6 +410,10 @@ class SequenceRule(ConnectionRule):
             if session.inferred:
                 self._form.count_homeless(count - len(measured))
             for index in sorted({*measured, *latest}) if latest else measured:
+                if index not in measured and session.late is not None:
+                    (row, *_), _ = frames.row(sends[index])
+                    session.late.append((producer.sequence_ids[index], mark_of(row, row.metadata or {})))
+                    continue
                 session.sent, session.chunk = sent + index, None
                 session.highest = highest_ids[index - 1] if index else session.highest
                 handle(sends[index])
