@@ -11,7 +11,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 CODES = table(
     SESSION.warning(
         "connection-unknown",
-        "A client goes on to use a connection that the broker's host does not know: it is answered with a RST.",
+        "A client keeps using a connection that the broker's host does not know, and gets a RST.",
         "A NAT or firewall forgot the connection during a silence and gave it another port, or let only one side pass; or the broker's "
         "host restarted. Compare the longest silence that works with the time-outs on the way, and let clients and brokers send PING more "
         "often (keepAliveIntervalSeconds).",

@@ -25,7 +25,7 @@ CODES = table(
     ),
     SESSION.warning(
         "redirect-not-followed",
-        "A client does not go on to the broker to which a lookup redirected it.",
+        "A client does not follow the redirect of a lookup to another broker.",
         "After a Redirect the client must send the LOOKUP again, to the broker that the answer names: mend or update the client.",
         to_act="the client library",
     ),

@@ -61,7 +61,7 @@ THRESHOLDS = (
         "producer-replaced-seconds",
         5,
         SECONDS,
-        "Time in which a producer that lost its topic closes; one that does not know it goes on.",
+        "Time in which a producer that lost its topic closes; one that does not know it continues.",
         ("producer-fenced", "producer-replaced"),
     ),
     Threshold(

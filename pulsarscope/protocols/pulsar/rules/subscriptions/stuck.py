@@ -52,7 +52,7 @@ THRESHOLDS = (
         "consumer-starved-done-turns",
         5,
         "times",
-        "Rest of such a consumer compared with its longest turn so far; one that goes on has rested as long before.",
+        "Rest of such a consumer compared with its longest turn so far; one that continues has rested as long before.",
         ("consumer-starved",),
     ),
     Threshold(
