@@ -47,6 +47,8 @@ MIXED_LOOKS_MAX = 200
 _packet_of = itemgetter(0)
 _time_of = itemgetter(1)
 
+Run = tuple[int, list[Piece], int, int]
+"""Pieces in order, after their size, then the bytes that the snap length cut off behind them, and the packet that lacks these."""
 
 Resumed = tuple[int, list[tuple[bytes, "Segment"]]]
 """A connection handed over to the assembler: its first packet in the block, and its packets so far, with their flow keys."""
@@ -201,9 +203,10 @@ class Assembler(ConnectionTable):
         for (stream, segments, latest), run in zip(flows, runs, strict=True):
             stream.captured = True
             if run:
-                pieces, size, newest = run
-                stream.segments += len(pieces)
-                stream.deliver(file, pieces, size)
+                parts, count, newest = run
+                stream.segments += count
+                for size, pieces, missing, packet in parts:
+                    stream.deliver_run(file, pieces, size, missing, packet)
                 stream.newest = newest
             connection.packets += len(segments)
             packet, time, seq, ack, flags, _, payload, *_ = segments[-1]
@@ -418,8 +421,8 @@ def _note_owners(block: Block, events: Iterable[ConnectionEvents | ClosedConnect
                 connection.note_owner(owner)
 
 
-def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Piece], int, Identity] | tuple[()] | None:
-    """Return pieces of the segments of a stream, their size, and the identity of the newest one; () if there are no data.
+def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Run], int, Identity] | tuple[()] | None:
+    """Return runs of the segments of a stream, the number of those with data, and the identity of the newest one; () if there are none.
 
     Return None if a segment is not in order or needs closer examination. This includes the first segment after the sequence numbers wrap,
     because the loop does not reduce them modulo 2^32.
@@ -444,4 +447,4 @@ def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Piece], int
     if not pieces:
         return ()
     last = next(segment for segment in reversed(segments) if segment[6])
-    return pieces, expected - first, identity(last[8], last[9], len(last[6]))
+    return [(expected - first, pieces, 0, 0)], len(pieces), identity(last[8], last[9], len(last[6]))

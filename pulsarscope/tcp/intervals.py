@@ -19,6 +19,11 @@ class Intervals:
 
     def add(self, start: int, end: int) -> int:
         """Add a range; return how many of its bytes were not in the set."""
+        if not self._ends or start > self._ends[-1]:
+            self._starts.append(start)
+            self._ends.append(end)
+            self._bound()
+            return end - start
         first = bisect_left(self._ends, start)
         last = bisect_right(self._starts, end)
         known = sum(high - low for low, high in self.common(start, end))
@@ -26,9 +31,12 @@ class Intervals:
         high = max([end, *self._ends[max(first, last - 1) : last]])
         self._starts[first:last] = [low]
         self._ends[first:last] = [high]
+        self._bound()
+        return end - start - known
+
+    def _bound(self) -> None:
         if len(self._starts) > INTERVALS_MAX:
             del self._starts[0], self._ends[0]
-        return end - start - known
 
     def common(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the parts of a range that are in the set."""

@@ -121,14 +121,11 @@ class Stream(msgspec.Struct, gc=False, eq=False):
 
     def begin_block(self, items: list[Item], log: Log) -> None:
         """Set the lists that receive the items and findings of a block."""
-        self.items = items
-        self.log = log
+        self.items, self.log = items, log
 
     def end_block(self, generation: int, file: int, packet: int, *, keep: bool) -> int:
         """End the block `generation` at a packet. With `keep`, keep recent data for comparison; return the growth in bytes."""
-        items, self.comparison = self.items, None
-        self.items = _NO_ITEMS
-        self.log = _NO_LOG
+        items, self.items, self.log, self.comparison = self.items, _NO_ITEMS, _NO_LOG, None
         if not items or not keep:
             return 0
         self.generation, before = generation, self.comparable
@@ -152,6 +149,13 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             items.append(Data(file, self.length, pieces))
         self.length += size
         self.sequence = (self.sequence + size) & SEQUENCE_MASK
+
+    def deliver_run(self, file: int, pieces: list[Piece], size: int, missing: int, packet: int) -> None:
+        """Append the next `size` bytes, if any, and the gap of `missing` bytes that the snap length cut off behind them, in a packet."""
+        if size:
+            self.deliver(file, pieces, size)
+        if missing:
+            self._declare(self.length + missing, SNAPLEN, (file, packet, 0))
 
     def receive(self, segment: Segment, file: int) -> None:
         """Process any segment except a RST."""

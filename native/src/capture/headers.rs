@@ -1,7 +1,7 @@
 //! Headers of a captured packet, from the link layer through VLAN tags and tunnels down to TCP, as `capture/link` decodes them.
 //!
-//! A packet is plain if every header is complete and none is a fragment, has IPv6 extension headers, or lacks a length. Python decides about
-//! any other packet.
+//! A packet is plain if every header is complete and none is a fragment, has IPv6 extension headers, or lacks a length; the capture may have
+//! cut bytes after the headers. Python decides about any other packet.
 
 use std::hash::{Hash, Hasher};
 
@@ -88,6 +88,8 @@ pub struct TcpPlace {
     pub tcp: usize,
     pub payload: usize,
     pub end: usize,
+    /// Bytes of the payload after `end` that the capture cut off.
+    pub missing: usize,
     pub identification: u16,
 }
 
@@ -136,7 +138,7 @@ fn behind_link(packet: &[u8], link_type: u32) -> Option<(usize, u16)> {
     (packet.len() >= at).then_some((at, ethertype))
 }
 
-/// An IP packet: addresses, identification, protocol of the payload, and its start and end.
+/// An IP packet: addresses, identification, protocol of the payload, and its start and end on the wire.
 struct Ip<'a> {
     addresses: &'a [u8],
     identification: u16,
@@ -145,79 +147,81 @@ struct Ip<'a> {
     end: usize,
 }
 
-/// Return the IPv4 packet at a position.
+/// Return the IPv4 packet at a position; `wire`: position after the last byte on the wire, of which the capture may have cut some.
 #[inline]
-fn ipv4(data: &[u8], at: usize) -> Option<Ip<'_>> {
+fn ipv4(data: &[u8], at: usize, wire: usize) -> Option<Ip<'_>> {
     let header = data.get(at..at + IPV4_BYTES)?;
     let header_bytes = usize::from(header[0] & 15) * 4;
     let end = at + usize::from(be16(header, 2)?);
     let is_plain = header[0] >> 4 == 4 && header_bytes >= IPV4_BYTES && be16(header, 6)? & 0x3FFF == 0;
-    let is_complete = at + header_bytes <= end && end <= data.len();
+    let is_complete = at + header_bytes <= end.min(data.len()) && end <= wire;
     let (addresses, identification) = (&header[12..20], be16(header, 4)?);
     (is_plain && is_complete).then_some(Ip { addresses, identification, protocol: header[9], start: at + header_bytes, end })
 }
 
-/// Return the IPv6 packet at a position.
-fn ipv6(data: &[u8], at: usize) -> Option<Ip<'_>> {
+/// Return the IPv6 packet at a position, like `ipv4`.
+fn ipv6(data: &[u8], at: usize, wire: usize) -> Option<Ip<'_>> {
     let header = data.get(at..at + IPV6_BYTES)?;
     let (payload_bytes, start) = (usize::from(be16(header, 4)?), at + IPV6_BYTES);
     let end = start + payload_bytes;
-    let is_plain = header[0] >> 4 == 6 && payload_bytes > 0 && end <= data.len();
+    let is_plain = header[0] >> 4 == 6 && payload_bytes > 0 && end <= wire;
     is_plain.then_some(Ip { addresses: &header[8..], identification: 0, protocol: header[6], start, end })
 }
 
 /// Return the segment in an IP packet.
 #[inline]
 fn segment(data: &[u8], ip: &Ip<'_>) -> Option<TcpPlace> {
-    let header = data.get(ip.start..ip.end)?;
+    let end = ip.end.min(data.len());
+    let header = data.get(ip.start..end)?;
     let header_bytes = usize::from(header.get(12)? >> 4) * 4;
     if header_bytes < TCP_BYTES || header_bytes > header.len() {
         return None;
     }
     let key = FlowKey::of(ip.addresses, &header[..PORTS_BYTES]);
-    Some(TcpPlace { key, tcp: ip.start, payload: ip.start + header_bytes, end: ip.end, identification: ip.identification })
+    let (payload, missing, identification) = (ip.start + header_bytes, ip.end - end, ip.identification);
+    Some(TcpPlace { key, tcp: ip.start, payload, end, missing, identification })
 }
 
 /// Payload of an IP packet other than TCP.
 enum Payload {
-    /// Ethertype of the first header in a tunnel, its position, and the end of the content.
+    /// Ethertype of the first header in a tunnel, its position, and the end of the content on the wire.
     Tunnel(u16, usize, usize),
     Other,
 }
 
 fn payload(data: &[u8], ip: &Ip<'_>) -> Option<Payload> {
-    let data = &data[..ip.end];
+    let data = &data[..ip.end.min(data.len())];
     match ip.protocol {
         IPV4_IN_IP => Some(Payload::Tunnel(IPV4, ip.start, ip.end)),
         IPV6_IN_IP => Some(Payload::Tunnel(IPV6, ip.start, ip.end)),
-        GRE => gre(data, ip.start),
-        UDP => udp(data, ip.start),
+        GRE => gre(data, ip.start, ip.end),
+        UDP => udp(data, ip.start, ip.end),
         ICMP | ICMPV6 => Some(Payload::Other),
         _ => None,
     }
 }
 
-fn gre(data: &[u8], at: usize) -> Option<Payload> {
+fn gre(data: &[u8], at: usize, wire: usize) -> Option<Payload> {
     let (flags, protocol) = (be16(data, at)?, be16(data, at + 2)?);
     if flags & !(GRE_CHECKSUM | GRE_KEY | GRE_SEQUENCE) != 0 {
         return None;
     }
     let start = at + 4 + 4 * flags.count_ones() as usize;
     match protocol {
-        IPV4 | IPV6 | TRANSPARENT_ETHERNET => Some(Payload::Tunnel(protocol, start, data.len())),
+        IPV4 | IPV6 | TRANSPARENT_ETHERNET => Some(Payload::Tunnel(protocol, start, wire)),
         ERSPAN => {
             let own_bytes = if flags & GRE_SEQUENCE == 0 { 0 } else { 8 };
-            Some(Payload::Tunnel(TRANSPARENT_ETHERNET, start + own_bytes, data.len()))
+            Some(Payload::Tunnel(TRANSPARENT_ETHERNET, start + own_bytes, wire))
         }
         _ => None,
     }
 }
 
-fn udp(data: &[u8], at: usize) -> Option<Payload> {
+fn udp(data: &[u8], at: usize, wire: usize) -> Option<Payload> {
     let header = data.get(at..at + UDP_BYTES)?;
     let (port, length) = (be16(header, 2)?, usize::from(be16(header, 4)?));
-    let (start, end) = (at + UDP_BYTES, if length == 0 { data.len() } else { data.len().min(at + length) });
-    let header = || data.get(start..end)?.first_chunk::<8>();
+    let (start, end) = (at + UDP_BYTES, if length == 0 { wire } else { wire.min(at + length) });
+    let header = || data.get(start..end.min(data.len()))?.first_chunk::<8>();
     if VXLAN_PORTS.contains(&port) {
         return (header()?[0] & 0x08 != 0).then_some(Payload::Tunnel(TRANSPARENT_ETHERNET, start + 8, end));
     }
@@ -230,12 +234,12 @@ fn udp(data: &[u8], at: usize) -> Option<Payload> {
     (!OTHER_TUNNEL_PORTS.contains(&port)).then_some(Payload::Other)
 }
 
-/// Find the content of a packet that was captured completely.
-pub fn content(packet: &[u8], link_type: u32) -> Content {
-    find(packet, link_type).unwrap_or(Content::Unknown)
+/// Find the content of a packet that has `wire` bytes on the wire, from which the capture may have cut some.
+pub fn content(packet: &[u8], wire: usize, link_type: u32) -> Content {
+    find(packet, wire, link_type).unwrap_or(Content::Unknown)
 }
 
-fn find(packet: &[u8], link_type: u32) -> Option<Content> {
+fn find(packet: &[u8], mut wire: usize, link_type: u32) -> Option<Content> {
     let (mut at, mut ethertype) = behind_link(packet, link_type)?;
     let mut data = packet;
     for _ in 0..=TUNNELS_MAX {
@@ -250,8 +254,8 @@ fn find(packet: &[u8], link_type: u32) -> Option<Content> {
             }
         }
         let ip = match ethertype {
-            IPV4 => ipv4(data, at)?,
-            IPV6 => ipv6(data, at)?,
+            IPV4 => ipv4(data, at, wire)?,
+            IPV6 => ipv6(data, at, wire)?,
             _ if ethertype == PPPOE || VLAN.contains(&ethertype) || MPLS.contains(&ethertype) => return None,
             _ => return Some(Content::Other),
         };
@@ -259,7 +263,7 @@ fn find(packet: &[u8], link_type: u32) -> Option<Content> {
             return segment(data, &ip).map(Content::Tcp);
         }
         let Payload::Tunnel(within, start, end) = payload(data, &ip)? else { return Some(Content::Other) };
-        (ethertype, at, data) = (within, start, data.get(..end)?);
+        (ethertype, at, data, wire) = (within, start, &data[..end.min(data.len())], end);
     }
     None
 }

@@ -1,5 +1,4 @@
-//! Plain packets of a capture file that were captured completely, and the segments of their flows. Any other packet ends the walk, and Python
-//! reads it.
+//! Plain packets of a capture file, and the segments of their flows. Any other packet ends the walk, and Python reads it.
 
 use std::collections::HashMap;
 
@@ -13,12 +12,17 @@ use crate::caught;
 const CONTROL_FLAGS: u8 = FIN | SYN | RST;
 const SECOND: i64 = 1_000_000_000;
 
+/// Packets that the capture cut, and the bytes cut off: number of packets, all bytes, most bytes of a packet; number and time of the first
+/// packet.
+type Cuts = (i64, i64, i64, i64, i64);
+
 /// Flow keys in the order of their first packets, and their segments.
 #[derive(Default)]
 struct Flows {
     place: HashMap<FlowKey, usize>,
     flows: Vec<(FlowKey, Vec<Segment>, bool)>,
     latest: [usize; 2],
+    cuts: Option<Cuts>,
 }
 
 impl Flows {
@@ -48,12 +52,17 @@ fn words(data: &[u8], big_endian: bool) -> impl Fn(usize) -> u32 + '_ {
 type Link = (u32, usize);
 
 impl Flows {
-    /// Add a packet of a file, which begins at `start`, to its flow; return false if it is not plain.
-    fn take(&mut self, data: &[u8], range: (usize, usize), link: Link, number: i64, time: i64) -> bool {
+    /// Add a packet of a file, of which `cut` bytes were not captured, to its flow; return false if it is not plain.
+    fn take(&mut self, data: &[u8], range: (usize, usize), cut: u32, link: Link, number: i64, time: i64) -> bool {
         let (start, end) = range;
         let (link_type, bound) = link;
         let Some(packet) = data.get(start..end).filter(|packet| packet.len() <= bound) else { return false };
-        let TcpPlace { key, tcp, payload, end: payload_end, identification } = match content(packet, link_type) {
+        let content = content(packet, packet.len() + cut as usize, link_type);
+        if cut > 0 && !matches!(content, Content::Unknown) {
+            let (cut, (packets, total, most, first, begun)) = (i64::from(cut), self.cuts.unwrap_or((0, 0, 0, number, time)));
+            self.cuts = Some((packets + 1, total + cut, most.max(cut), first, begun));
+        }
+        let TcpPlace { key, tcp, payload, end: payload_end, missing, identification } = match content {
             Content::Tcp(place) => place,
             Content::Other => return true,
             Content::Unknown => return false,
@@ -71,12 +80,12 @@ impl Flows {
             acknowledgment: u32::from_be_bytes([tcp[8], tcp[9], tcp[10], tcp[11]]),
             flags,
             window: u16::from_be_bytes([tcp[14], tcp[15]]),
-            missing: 0,
+            missing: missing as u32, // a length in a header has two bytes
             identification,
             buffer: 0,
             payload,
             options: (from + 16, payload.0),
-            stored: (start as u32, end as u32),
+            stored: if cut == 0 { (start as u32, end as u32) } else { (0, 0) },
         });
         true
     }
@@ -108,7 +117,8 @@ impl Flows {
 /// Read plain packets of a pcap file from `position` on, as long as their times do not decrease.
 ///
 /// `records`: size of a record header, whether it is big-endian, ns per unit of the fraction; `clock`: number of the preceding packet, its
-/// second and fraction; `flows`, `control`: as in a block. Returns the position of the first record that was not read, and the clock there.
+/// second and fraction; `flows`, `control`: as in a block. Returns the position of the first record that was not read, the clock there, and
+/// the cut packets.
 #[pyfunction]
 pub fn walk_pcap<'py>(
     data: &Bound<'py, PyBytes>,
@@ -118,7 +128,7 @@ pub fn walk_pcap<'py>(
     mut clock: (i64, i64, i64),
     flows: &Bound<'py, PyDict>,
     control: &Bound<'py, PySet>,
-) -> PyResult<(usize, (i64, i64, i64))> {
+) -> PyResult<(usize, (i64, i64, i64), Option<Cuts>)> {
     let (header, big_endian, unit) = records;
     let bytes = data.as_bytes();
     let word = words(bytes, big_endian);
@@ -132,7 +142,8 @@ pub fn walk_pcap<'py>(
             let (number, last_second, last_fraction) = clock;
             let later = second > last_second || (second == last_second && fraction >= last_fraction);
             let time = second * SECOND + fraction * unit;
-            if captured != wire || !later || fraction >= SECOND / unit || !found.take(bytes, (start, end), link, number + 1, time) {
+            let is_plain = captured <= wire && later && fraction < SECOND / unit;
+            if !is_plain || !found.take(bytes, (start, end), wire - captured, link, number + 1, time) {
                 break;
             }
             clock = (number + 1, second, fraction);
@@ -140,8 +151,9 @@ pub fn walk_pcap<'py>(
         }
         Ok(())
     })?;
+    let cuts = found.cuts;
     found.hand_on(data, flows, control)?;
-    Ok((position, clock))
+    Ok((position, clock, cuts))
 }
 
 const PACKET_BLOCK: u32 = 6;
@@ -162,7 +174,7 @@ pub fn walk_pcapng<'py>(
     mut clock: (i64, i64),
     flows: &Bound<'py, PyDict>,
     control: &Bound<'py, PySet>,
-) -> PyResult<(usize, (i64, i64))> {
+) -> PyResult<(usize, (i64, i64), Option<Cuts>)> {
     let (big_endian, longest) = section;
     let (number_of_interface, high, unit, base) = interface;
     let bytes = data.as_bytes();
@@ -178,11 +190,11 @@ pub fn walk_pcapng<'py>(
             let is_complete = end + 4 <= next && next <= bytes.len() && length & 3 == 0 && length <= longest;
             let (number, last) = clock;
             let Some(time) = i64::from(low).checked_mul(unit).and_then(|ns| ns.checked_add(base)) else { break };
-            if kind != PACKET_BLOCK || !of_interface || !is_complete || word(next - 4) as usize != length || captured != wire || time < last
+            if kind != PACKET_BLOCK || !of_interface || !is_complete || word(next - 4) as usize != length || captured > wire || time < last
             {
                 break;
             }
-            if !found.take(bytes, (start, end), link, number + 1, time) {
+            if !found.take(bytes, (start, end), wire - captured, link, number + 1, time) {
                 break;
             }
             clock = (number + 1, time);
@@ -190,6 +202,7 @@ pub fn walk_pcapng<'py>(
         }
         Ok(())
     })?;
+    let cuts = found.cuts;
     found.hand_on(data, flows, control)?;
-    Ok((position, clock))
+    Ok((position, clock, cuts))
 }

@@ -50,6 +50,11 @@ impl Pieces {
         (payload, piece.packet, piece.time, piece.moment).into_pyobject(py)
     }
 
+    /// Return the pieces as a list.
+    pub fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, (0..self.pieces.len()).map(|index| self.tuple(py, index)).collect::<PyResult<Vec<_>>>()?)
+    }
+
     /// Return all bytes joined, and the places of the pieces.
     pub fn joined<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Vec<Place>)> {
         let data = PyBytes::new_with(py, self.size(), |out| {
@@ -104,7 +109,7 @@ impl Pieces {
     }
 
     /// Size of all pieces, bytes.
-    fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.pieces.iter().map(|piece| (piece.end - piece.start) as usize).sum()
     }
 
@@ -149,9 +154,8 @@ impl Pieces {
     }
 
     /// Pickle as the list that Python continues with.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Vec<Bound<'py, PyTuple>>,))> {
-        let tuples = (0..self.pieces.len()).map(|index| self.tuple(py, index)).collect::<PyResult<Vec<_>>>()?;
-        Ok((py.get_type::<PyList>(), (tuples,)))
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Bound<'py, PyList>,))> {
+        Ok((py.get_type::<PyList>(), (self.list(py)?,)))
     }
 }
 

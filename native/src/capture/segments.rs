@@ -47,10 +47,16 @@ impl Segment {
         (length + distance, length + distance + self.size())
     }
 
+    /// Number of sequence numbers of its data, of which the capture may have cut some.
+    #[inline]
+    pub fn span(&self) -> i64 {
+        self.size() + i64::from(self.missing)
+    }
+
     /// Return true if it has the next bytes of a stream, or none, and needs no closer examination.
     #[inline]
     pub fn is_in_order(&self, expected: i64) -> bool {
-        self.window > 0 && self.missing == 0 && (self.size() == 0 || i64::from(self.sequence) == expected)
+        self.window > 0 && (self.span() == 0 || i64::from(self.sequence) == expected)
     }
 }
 

@@ -7,10 +7,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
 
 use crate::capture::packet_copies::PacketCopies;
-use crate::capture::pieces::{item, Piece, Pieces};
+use crate::capture::pieces::{item, Piece};
 use crate::capture::segments::{Segment, Segments};
 use crate::tcp::complete::{self, ConnectionTuple};
 use crate::tcp::packed_frames::{FrameRange, PackedFrames};
+
+/// Pieces, their size, the bytes missing behind them, and the number of the packet that lacks these.
+type Run<'py> = (usize, Bound<'py, PyAny>, u32, i64);
+
+/// Size of a run before a gap below which its pieces are a list: `CompiledSplitter.worth_bytes`.
+const LIST_BYTES: usize = 2048;
 
 /// `capture.Segment`.
 type SegmentTuple<'py> = (i64, i64, u32, u32, u8, u16, Bound<'py, PyBytes>, u32, u16, Bound<'py, PyBytes>);
@@ -124,9 +130,9 @@ impl Segments {
         let mut expected = sequence;
         let (mut odd, mut first) = (0, None);
         for segment in &self.segments {
-            let stop = i64::from(segment.sequence) + segment.size();
+            let stop = i64::from(segment.sequence) + segment.span();
             if segment.is_in_order(expected) {
-                expected += segment.size();
+                expected += segment.span();
             } else {
                 odd += 1;
                 first = first.or(Some(segment.packet));
@@ -142,25 +148,33 @@ impl Segments {
     }
 
     /// Pieces of the segments of a stream, the first with the next sequence number; None if one of them is not in order, or needs closer
-    /// examination, as with a closed window or wrapping sequence numbers. Also their size and, of the last one with data, identification,
-    /// size and options.
-    fn in_order(&self, py: Python<'_>, sequence: i64) -> Option<(Pieces, usize, u16, usize, Py<PyBytes>)> {
+    /// examination, as with a closed window or wrapping sequence numbers. They are in runs, each with its size, the bytes that the capture
+    /// cut off behind it, and the number of that packet. Also the number of segments with data and, of the last one, identification, size
+    /// and options.
+    fn in_order<'py>(&self, py: Python<'py>, sequence: i64) -> PyResult<Option<(Vec<Run<'py>>, usize, u16, usize, Py<PyBytes>)>> {
         let mut expected = sequence;
-        let mut pieces = Vec::with_capacity(self.segments.len());
+        let (mut runs, mut count) = (Vec::new(), 0);
+        let mut pieces = Vec::new();
         let mut newest = None;
         for segment in &self.segments {
             let size = segment.size();
             if !segment.is_in_order(expected) {
-                return None;
+                return Ok(None);
             }
+            let Segment { packet, time, buffer, payload, missing, .. } = *segment;
             if size > 0 {
-                let Segment { packet, time, buffer, payload, .. } = *segment;
                 pieces.push(Piece { buffer, start: payload.0, end: payload.1, packet, time, moment: packet });
-                expected += size;
-                newest = Some(segment);
+            }
+            if segment.span() > 0 {
+                (expected, count, newest) = (expected + segment.span(), count + 1, Some(segment));
+            }
+            if missing > 0 {
+                runs.push(self.run(py, std::mem::take(&mut pieces), missing, packet)?);
             }
         }
-        let size = usize::try_from(expected - sequence).ok()?;
+        if !pieces.is_empty() {
+            runs.push(self.run(py, pieces, 0, 0)?);
+        }
         let (identification, last, options) = match newest {
             None => (0, 0, PyBytes::new(py, b"").unbind()),
             Some(segment) => {
@@ -168,7 +182,16 @@ impl Segments {
                 (segment.identification, (segment.payload.1 - segment.payload.0) as usize, options)
             }
         };
-        Some((self.pieces(py, pieces), size, identification, last, options))
+        Ok(Some((runs, count, identification, last, options)))
+    }
+}
+
+impl Segments {
+    fn run<'py>(&self, py: Python<'py>, pieces: Vec<Piece>, missing: u32, packet: i64) -> PyResult<Run<'py>> {
+        let pieces = self.pieces(py, pieces);
+        let size = pieces.size();
+        let pieces = if missing > 0 && size < LIST_BYTES { pieces.list(py)?.into_any() } else { Bound::new(py, pieces)?.into_any() };
+        Ok((size, pieces, missing, packet))
     }
 }
 

@@ -206,6 +206,12 @@ class Decoder(ABC):
             self._anomalies.add("snaplen-truncated", number, time, amount=missing)
         return key, (number, time, sequence, acknowledgment, flags, window, payload, missing, identification, options)
 
+    def _count_cuts(self, cuts: tuple[int, int, int, int, int] | None) -> None:
+        """Count the packets that the compiled reader found cut: their number, all bytes cut off, most of one; the first, and its time."""
+        if cuts is not None:
+            packets, total, largest, first, time = cuts
+            self._anomalies.add_later([AnomalyCount("snaplen-truncated", None, first, time, packets, total, largest)])
+
     def _count_step_back(self, number: int, time: int, previous: int) -> None:
         self._ordered = False
         self._anomalies.add("time-backwards", number, time, amount=previous - time)

@@ -99,7 +99,8 @@ class PcapDecoder(Decoder):
         others = 0
         while others < OTHERS_MAX:
             begin, clock = position, (self.packets, self._second, self._last_fraction)
-            position, (packets, second, fraction) = walk(data, position, records, link, clock, flows, control)
+            position, (packets, second, fraction), cuts = walk(data, position, records, link, clock, flows, control)
+            self._count_cuts(cuts)
             if position > begin:
                 if self.first_time is None:
                     first_second, first_fraction, *_ = self._unpack_record(data, begin)

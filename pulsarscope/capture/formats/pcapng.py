@@ -119,7 +119,8 @@ class PcapngDecoder(Decoder):
                     interface, clock = (interface_id, high, unit, base), (number, last_time)
                     link = self._interfaces[interface_id].link_type, bound
                     section = self._byte_order == ">", longest
-                    behind, clock = self._compiled(data, position, section, interface, link, clock, flows, control)
+                    behind, clock, cuts = self._compiled(data, position, section, interface, link, clock, flows, control)
+                    self._count_cuts(cuts)
                     if behind > position:
                         if self._records is not None:
                             self._keep_records(self._records, data, (position, behind), (number, clock[0]), (unit, base))

@@ -166,8 +166,9 @@ class Conversation:
                 both += 1
                 splitter = splitters[stream]
                 before = splitter.limits[-1]
-                for item in stream_items:
-                    _give(splitter, item, out)
+                position = 0
+                while position < len(stream_items):
+                    position += _give(splitter, stream_items, position, out)
                 if splitter.limits[-1] != before:
                     splitters[1 - stream].limits = splitter.limits
                 if stream == self._server:
@@ -210,7 +211,7 @@ class Conversation:
         pieces = merge(_pieces(0, items[0]), _pieces(1, items[1]), key=itemgetter(0))
         for moment, stream, item in pieces:
             for pair, frames in zip(self._tried, self._before, strict=True):
-                _give(pair[stream], item, frames)
+                _give(pair[stream], [item], 0, frames)
                 if pair[stream].synced or pair[stream].frames:
                     self._recognise(pair, frames)
                     pair[1 - stream].limits = pair[stream].limits
@@ -312,8 +313,16 @@ def _place_of_first(items: Sequence[Item]) -> tuple[int, int]:
     return item.moment, item.moment
 
 
-def _give(splitter: StreamSplitter, item: Item, out: FrameBatch) -> None:
-    if isinstance(item, Data):
-        splitter.feed(item.file, item.offset, item.pieces, out)
-    else:
+def _give(splitter: StreamSplitter, items: Sequence[Item], position: int, out: FrameBatch) -> int:
+    """Give a splitter the item at a position, with the gap behind it if both are of one packet; return how many items these are."""
+    item = items[position]
+    if not isinstance(item, Data):
         splitter.gap(item.offset, item.size, item.moment, out)
+        return 1
+    if position + 1 < len(items) and len(item.pieces) == 1:
+        behind = items[position + 1]
+        if isinstance(behind, Gap) and behind.moment == item.pieces[0][3]:
+            splitter.feed_cut(item, behind, out)
+            return 2
+    splitter.feed(item.file, item.offset, item.pieces, out)
+    return 1

@@ -87,14 +87,12 @@ def foreign_name(head: bytes) -> str | None:
     return "SSH" if head.startswith(b"SSH-") else None
 
 
-def too_large_text(head: bytes, size: int, largest: int) -> str:
-    """Return the text about a frame that announces too many bytes; `head`, its length field, may begin another protocol."""
-    return f"a frame of {size:,} bytes is announced, the limit is {largest:,}{_named(head)}"
-
-
-def impossible_text(head: bytes, size: int) -> str:
-    """Return the text about a frame that is too small, or (0) about bytes that are no frame; `head` are its first bytes."""
-    return f"a frame of {size:,} bytes is impossible" if size else f"no frame begins with these bytes{_named(head)}"
+def lost_framing(head: bytes, size: int, largest: int) -> tuple[str, str]:
+    """Return code and text about a frame of an impossible size (0: its bytes are no frame); `head`, its first bytes, may be foreign."""
+    if size > largest:
+        return "frame-too-large", f"a frame of {size:,} bytes is announced, the limit is {largest:,}{_named(head)}"
+    text = f"a frame of {size:,} bytes is impossible" if size else f"no frame begins with these bytes{_named(head)}"
+    return "frame-malformed", text
 
 
 def _named(head: bytes) -> str:

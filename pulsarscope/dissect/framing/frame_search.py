@@ -45,6 +45,14 @@ class FrameSearch:
             return None
         return framing.length.read(data, 0) if isinstance(framing.length, FrameSize) else self.size_at(0)
 
+    def expect_rest(self, present: int) -> str:
+        """Expect the next frame where the cut one at position 0 ends, if known; return its size in bytes. `present`: those of it."""
+        whole = self.first_size()
+        if whole is None:
+            return f"at least {max(self._dissector.framing.smallest, present + 1):,}"
+        self.expected = self._buffer.base + whole
+        return f"{whole:,}"
+
     def limit_at(self, position: int) -> int:
         """Return the largest size of a frame that begins at a position: the limit announced before the moment of its first byte."""
         buffer = self._buffer

@@ -23,7 +23,7 @@ from pulsarscope.dissect.contract.frames import (
     Origin,
     StreamAccount,
 )
-from pulsarscope.dissect.framing.foreign import FOREIGN_HEAD_BYTES, foreign_name, impossible_text, proxy_header, too_large_text
+from pulsarscope.dissect.framing.foreign import FOREIGN_HEAD_BYTES, foreign_name, lost_framing, proxy_header
 from pulsarscope.dissect.framing.frame_limits import Limits, add_limit, initial_limits, least_limit
 from pulsarscope.dissect.framing.frame_search import FrameSearch
 from pulsarscope.dissect.framing.skipped_run import SkippedRun
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pulsarscope.dissect.contract.dissector import Dissector
-    from pulsarscope.tcp.pieces import Piece
+    from pulsarscope.tcp.pieces import Data, Gap, Piece
 
 _packet_of = itemgetter(1)
 
@@ -142,13 +142,28 @@ class StreamSplitter:
         if moment < self._buffer.floor:  # given up at a packet of a later file, in which moments start over
             self._buffer.enter(self._buffer.file)
         self._buffer.raise_floor(moment)  # of frames that are complete only because no more bytes follow
-        self._consume(out, at_end=True)
+        self._buffer.wake = 0
+        if self._buffer.ends or self._sub_of is not None:
+            self._consume(out, at_end=True)
         self._end_of_bytes(moment, out, tail=False)
         if self._search.expected < offset + size:
             self._search.expected = -1
         self._buffer.clear(offset + size)
         self._has_gap = True
         self.at_start = self.synced = self._buffer.trusted = False
+
+    def feed_cut(self, data: Data, gap: Gap, out: FrameBatch) -> None:
+        """Take one piece and the gap behind it, both of one packet: as `feed` and `gap`, without a look at the bytes in between."""
+        buffer, search, (payload, packet, _, moment) = self._buffer, self._searching, data.pieces[0]
+        rest = search is not None and search.expected >= data.offset + len(payload)
+        if data.file != buffer.file or moment < buffer.floor:
+            self.feed(data.file, data.offset, data.pieces, out)
+        elif self.synced or buffer.ends or self.failure or packet < self._packet or self._sub_of is not None or not rest:
+            buffer.append(data.offset, data.pieces)
+        else:  # all of it belongs to a cut frame
+            self._skipped.add(data.offset, len(payload), data.pieces)
+            self.skipped += len(payload)
+        self.gap(gap.offset, gap.size, gap.moment, out)
 
     def let_go(self, moment: int, out: FrameBatch) -> None:
         """Continue as if a gap followed the bytes so far: the rest of a frame is skipped."""
@@ -316,21 +331,16 @@ class StreamSplitter:
         """Lose sync: no frame of this size can begin at a position."""
         self._search.note_seen(position + self.dissector.framing.sizing)
         self.synced = False
-        head, largest = bytes(self._buffer.data[position : position + 4]), self._search.limit_at(position)
-        if size > largest:
-            self._skipped.note("frame-too-large", too_large_text(head, size, largest))
-        else:
-            self._skipped.note("frame-malformed", impossible_text(head, size))
+        head = bytes(self._buffer.data[position : position + 4])
+        self._skipped.note(*lost_framing(head, size, self._search.limit_at(position)))
 
     # ---- out of sync
 
     def _proxy(self, out: FrameBatch, *, at_end: bool) -> int:
         """Skip a PROXY protocol header at the start of the stream; return the position after it, or -1 while it is incomplete."""
         header = proxy_header(self._buffer.data)
-        if header is None:
-            return 0
-        if header.size == 0:
-            return 0 if at_end else -1
+        if header is None or header.size == 0:
+            return 0 if header is None or at_end else -1
         self._proxy_source = header.source
         self._start = header.size
         self._skip(0, header.size)
@@ -402,11 +412,7 @@ class StreamSplitter:
         size = len(buffer.data)
         command, fields, entry, checksum, metadata, payload_offset, _, notes = dissector.decode_partial(buffer.data, 0, size)
         _, packet, time, _ = buffer.pieces[-1] if self._sub_of is None else max(buffer.pieces, key=_packet_of)
-        whole = self._search.first_size()
-        if whole is not None:
-            self._search.expected = buffer.base + whole
-        expected = f"at least {max(dissector.framing.smallest, size + 1):,}" if whole is None else f"{whole:,}"
-        text = f"only {size:,} of {expected} bytes are present"
+        text = f"only {size:,} of {self._search.expect_rest(size)} bytes are present"
         if tail:
             self._tail += size
         else:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pulsarscope.capture import BlockReader
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import TUNNELS_MAX
+from tests.scenarios.both_readers import reader
 from tests.scenarios.capture_bytes import (
     KEY,
     START,
@@ -123,3 +124,20 @@ def test_fragments_of_two_interfaces_are_not_put_together() -> None:
     ((key, segments),) = flows_of(blocks).items()
     assert (source_of_key(key), [segment[6] for segment in segments]) == ("a", [b"data" * 100])
     assert findings_of(blocks)["fragment-incomplete"].evidence["packets"] == len(cut) - 1
+
+
+@pytest.mark.parametrize("name", ["plain", "vlan", *sorted(IN_PACKETS)])
+@pytest.mark.parametrize("packet", [ipv4(tcp(b"data", options=bytes(4))), ipv6(tcp(b"data"))], ids=["ipv4", "ipv6"])
+def test_both_readers_find_the_same_in_packets_cut_anywhere(packet: bytes, name: str) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    whole = LINK_WRAPPERS[name](packet) if name in LINK_WRAPPERS else framed(IN_PACKETS[name](packet))
+    records = [Record(whole[:captured], START + captured, wire_bytes=len(whole)) for captured in range(len(whole) + 1)]
+    found = []
+    for choice in ("off", "require"):
+        with reader(choice):
+            blocks = blocks_of(pcap(records))
+        found.append(
+            ([*map(tuple, segments_of(blocks))], [(each.code, each.evidence, each.packet) for each in findings_of(blocks).values()])
+        )
+    assert found[0] == found[1]
+    assert found[0][0][-1][7] == 0

@@ -14,6 +14,7 @@ from pulsarscope.dissect.contract.frames import MALFORMED, OK, SKIPPED, TRUNCATE
 from pulsarscope.dissect.framing.splitter import StreamSplitter
 from pulsarscope.model import limits
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
+from pulsarscope.tcp.pieces import Data, Gap, Item
 from tests.scenarios import command_frame, message_metadata, payload_frame
 from tests.scenarios.chance import randoms
 from tests.scenarios.commands import CONNECT, PING
@@ -601,3 +602,41 @@ def test_a_dissector_that_takes_for_a_frame_what_it_cannot_decode_does_not_stop_
     frames = split(used, stream)
     assert {frame.status for frame in frames} <= {"skipped", "malformed", "truncated"}
     account(used, stream, frames)
+
+
+@pytest.mark.slow
+@given(randoms)
+@settings(max_examples=300)
+def test_a_cut_packet_gives_the_same_frames_with_the_gap_behind_it_and_before_it(random: Random) -> None:
+    """Cut packets anywhere, as a snap length does, among whole ones, late ones, and bytes that are no frames."""
+    data = b"".join([garbage(random) if random.random() < 0.1 else frame for frame in frames_of(random, 40)])
+    snaplen = random.choice((0, 12, 30, 62, 200, 1000))
+    stream, packet = Stream(), 0
+    for part in cut(data, random, random.choice((60, 400, 1448))):
+        packet += 1
+        keep = min(len(part), snaplen if random.random() < 0.8 else len(part))
+        if keep:
+            stream.piece(part[:keep], packet=packet - (random.random() < 0.1), moment=packet)
+        if keep < len(part):
+            stream.gap(len(part) - keep, moment=packet)
+    at_start = random.random() < 0.5
+    results = []
+    for together in (False, True):
+        used, out = splitter(at_start=at_start, keep=KEEP_ALL), FrameBatch()
+        items = stream.items()
+        for position, item in enumerate(items):
+            behind = items[position + 1] if position + 1 < len(items) else None
+            if isinstance(item, Gap):
+                if not (together and position and can_join(items[position - 1], item)):
+                    used.gap(item.offset, item.size, item.moment, out)
+            elif together and isinstance(behind, Gap) and can_join(item, behind):
+                used.feed_cut(item, behind, out)
+            else:
+                used.feed(item.file, item.offset, item.pieces, out)
+        used.finish(packet + 1, out)
+        results.append((out.rows, out.moments, out.attachments, used.account()))
+    assert results[0] == results[1]
+
+
+def can_join(item: Item, gap: Gap) -> bool:
+    return isinstance(item, Data) and len(item.pieces) == 1 and item.pieces[0][3] == gap.moment

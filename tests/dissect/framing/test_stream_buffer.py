@@ -73,7 +73,7 @@ def test_pieces_that_the_compiled_reader_joins_begin_where_the_first_one_began()
     native = pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     with reader("require"):
         (segments,) = next(BlockReader(BytesIO(pcap(Conversation(client_isn=15, acknowledge=False).client(b"gh").packets)))).flows.values()
-    following = segments.in_order(16)[0]  # type: ignore[attr-defined]
+    following = segments.in_order(16)[0][0][1]  # type: ignore[attr-defined]
     alone, joined = filled(), filled()
     for buffer in (alone, joined):
         buffer.drop(1)
