@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import msgspec
@@ -223,18 +224,34 @@ class BatchIndexRule(ConsumerRule[ConsumerState]):
 
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
         """Skip entries that were not acknowledged before, and note the ACKs; see `ConnectionRule.columns`."""
-        for group in frames.consumers:
-            if (consumer := self.consumers.get(group.id)) is None:
-                continue
-            delivered = acknowledged = 0
+        groups = [(consumer, group) for group in frames.consumers if (consumer := self.consumers.get(group.id)) is not None]
+        acknowledged = sum(len(positions) for _, group in groups for _, _, positions, _ in group.acks)
+        if len(groups) > 1 and self._size < ENTRIES_MAX < self._size + acknowledged:
+            return False  # the first ones get the last room
+        if len({(consumer.topic, consumer.subscription) for consumer, _ in groups}) < len(groups):
+            self._take_in_order(groups, frames, handle)
+            return True
+        for consumer, group in groups:
+            at = first = 0
             for until, acks in group.turns:
                 entries = self._entries_of(consumer).by_position
-                for at in range(delivered, until) if entries else ():
-                    if group.positions[at] in entries:
-                        handle(group.places[at])
-                self._acknowledge(consumer, frames, group.acks[acknowledged:acks])
-                delivered, acknowledged = until, acks
+                for place, position in zip(group.places[at:until], group.positions[at:until], strict=True) if entries else ():
+                    if position in entries:
+                        handle(place)
+                self._acknowledge(consumer, frames, group.acks[first:acks])
+                at, first = until, acks
         return True
+
+    def _take_in_order(self, groups: Sequence[tuple[ConsumerState, Any]], frames: Any, handle: Callable[[int], None]) -> None:
+        """Take deliveries and ACKs in the order of their frames: one consumer may get what another one of its subscription acknowledged."""
+        ordered: list[tuple[int, ConsumerState, Position | None, Sequence[Acknowledged]]] = []
+        for consumer, group in groups:
+            ordered += [(place, consumer, position, ()) for place, position in zip(group.places, group.positions, strict=True)]
+            ordered += [(ack[0], consumer, None, (ack,)) for ack in group.acks]
+        for place, consumer, position, acks in sorted(ordered, key=itemgetter(0)):
+            self._acknowledge(consumer, frames, acks)
+            if position in self._entries_of(consumer).by_position:
+                handle(place)
 
     def _acknowledge(self, consumer: ConsumerState, frames: Any, acks: Sequence[Acknowledged]) -> None:
         """Note ACKs of whole entries, like `_ack`."""

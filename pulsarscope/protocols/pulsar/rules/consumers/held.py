@@ -14,7 +14,7 @@ from pulsarscope.protocols.pulsar.rules.consumers.again import Received
 from pulsarscope.protocols.pulsar.rules.consumers.behind import Pace
 from pulsarscope.protocols.pulsar.rules.consumers.deliveries import Acknowledged
 from pulsarscope.protocols.pulsar.rules.consumers.pauses import Turns
-from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import SHARED_TYPES, ConsumerState
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import REVIEW_NS, SHARED_TYPES, ConsumerState
 from pulsarscope.protocols.pulsar.rules.subscriptions.subscription_limit import EMIT_STEP
 from pulsarscope.protocols.pulsar.rules.subscriptions.unknown_acks import IdleAcks, UnknownAcks
 from pulsarscope.protocols.pulsar.waiting import EarlyAcks
@@ -202,3 +202,19 @@ def forget_unknown(closed: Iterable[tuple[UnackedState, int]], number: int, posi
         if consumer.number == number:
             unknown = consumer.unknown or consumer.idle
             unknown.acks = [ack for ack in unknown.acks if ack[1] != position]
+
+
+def compare_next(consumers: Mapping[int, UnackedState], groups: Sequence[Any], latest: int) -> int | None:
+    """Return the time of the latest comparison of consumers after the ACKs of these `deliveries.Delivered`; `latest`: before them.
+
+    None: it may find a consumer that acknowledges nothing, which depends on the order of the frames of several consumers.
+    """
+    before, numbers = latest, {group.id for group in groups}
+    for _, time in sorted((place, time) for group in groups for place, time, *_ in group.acks):
+        if time - latest >= REVIEW_NS:
+            latest = time
+    if latest == before or len(numbers) < 2:
+        return latest
+    silent = (number for number, consumer in consumers.items() if not (consumer.acks or consumer.reported) and consumer.persistent)
+    decides = not numbers <= consumers.keys() or any(number in numbers or consumers[number].entries for number in silent)
+    return None if decides else latest

@@ -19,7 +19,7 @@ from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, posit
 from pulsarscope.protocols.pulsar.rules.consumers.again import ClosedConsumers
 from pulsarscope.protocols.pulsar.rules.consumers.behind import report_slow
 from pulsarscope.protocols.pulsar.rules.consumers.dropped_chunks import report_dropped
-from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedEntry, UnackedState, forget_unknown
+from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedEntry, UnackedState, compare_next, forget_unknown
 from pulsarscope.protocols.pulsar.rules.consumers.pauses import Hole, report_pause, report_skipped
 from pulsarscope.protocols.pulsar.rules.consumers.poison import emit_left
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
@@ -211,7 +211,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         known = self._closed_consumers is None and all(
             group.id in self.consumers or group.id not in self._closed_at for group in frames.consumers
         )
-        if not known or self._size + len(frames) > ENTRIES_MAX or not self.has_room(len(frames.consumers)):
+        compared_at = compare_next(self.consumers, frames.consumers, self._compared_at)
+        if not known or compared_at is None or self._size + len(frames) > ENTRIES_MAX or not self.has_room(len(frames.consumers)):
             return False
         for group in frames.consumers:
             delivered = acknowledged = 0
@@ -219,6 +220,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
                 self._hold(frames, group, delivered, until, handle)
                 self._acknowledge_whole(group, acknowledged, acks, handle)
                 delivered, acknowledged = until, acks
+        self._compared_at = compared_at
         return True
 
     def _hold(self, frames: Any, group: Any, at: int, until: int, handle: Callable[[int], None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -19,7 +20,7 @@ from pulsarscope.engine.parallel import run
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.connections import clock
-from pulsarscope.protocols.pulsar.rules.consumers import held, permits, redelivery, unacked
+from pulsarscope.protocols.pulsar.rules.consumers import acks, held, permits, redelivery, unacked
 from pulsarscope.protocols.pulsar.rules.consumers.deliveries import PlainDeliveries, deliveries_of, is_quiet
 from pulsarscope.protocols.pulsar.rules.sends import stored_twice
 from pulsarscope.protocols.pulsar.rules.subscriptions import backlog, shares
@@ -37,6 +38,9 @@ NEVER = 1 << 30
 
 BLOCK_BYTES = 512
 """Size of a block: after the first one the protocol is known, and frames are read in columns."""
+
+LARGE_BLOCK_BYTES = 8_192
+"""Size of a block with more than 32 frames."""
 
 KINDS = ("Exclusive", "Shared", "Failover", "Key_Shared")
 
@@ -111,7 +115,7 @@ def talk(seed: int) -> Conversation:
     return random.choice((conversation.close, conversation.reset, lambda: conversation))()
 
 
-@pytest.fixture(autouse=True, scope="module")
+@contextmanager
 def soon_too_many() -> Iterator[None]:
     """Lower the limits of what rules keep, so that they are soon exceeded."""
     with (
@@ -132,12 +136,12 @@ def soon_too_many() -> Iterator[None]:
 _DISSECTORS = {choice: dissectors_of(choice) for choice in ("off", *(("require",) if load_native()[0] is not None else ()))}
 
 
-def brought(path: Path, choice: str, least: int) -> list[str]:
-    """Rows and findings of a capture, if rules get columns from `least` frames on."""
+def brought(path: Path, choice: str, least: int, block_bytes: int = BLOCK_BYTES) -> list[str]:
+    """Rows and findings of a capture, if rules get columns from `least` frames on, read in blocks of this size."""
     kinds = frozenset({"frame", "exchange", "connection", "finding"})
     options = msgspec.structs.replace(corpus_options(), records=kinds, rules=True, raw=False, columns=True, payloads=False)
     options = msgspec.structs.replace(options, dissectors=_DISSECTORS[choice])
-    with reader(choice), patch.object(rule_engine, "STRETCH_MIN", least), blocks_of(BLOCK_BYTES):
+    with reader(choice), patch.object(rule_engine, "STRETCH_MIN", least), blocks_of(block_bytes):
         return [repr(row) for batch in run([str(path)], options, 1) for row in rows_of(batch.rows)]
 
 
@@ -145,12 +149,26 @@ def brought(path: Path, choice: str, least: int) -> list[str]:
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_deliveries_bring_about_what_their_rows_do(seed: int) -> None:
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, soon_too_many():
         path = write_pcap(Path(folder) / "d.pcap", talk(seed).packets)
         expected = brought(path, "off", NEVER)
         for choice in _DISSECTORS:
             for least in (1, 4):
                 assert brought(path, choice, least) == expected
+
+
+@contextmanager
+def in_columns() -> Iterator[list[int]]:
+    """Collect how many frames come in columns, each time."""
+    taken: list[int] = []
+    note = acks.AckRule.deliveries
+
+    def noting(self: acks.AckRule, frames: Any, handle: Callable[[int], None]) -> bool:
+        taken.append(len(frames))
+        return note(self, frames, handle)
+
+    with patch.object(acks.AckRule, "columns", {"MESSAGE": noting}):
+        yield taken
 
 
 def skipping(consumers: int, gaps: int) -> Conversation:
@@ -175,9 +193,9 @@ def skipping(consumers: int, gaps: int) -> Conversation:
 @pytest.mark.parametrize("choice", _DISSECTORS)
 def test_consumers_share_the_bound_on_what_is_passed_over(tmp_path: Path, choice: str) -> None:
     path = write_pcap(tmp_path / "d.pcap", skipping(2, permits.SKIPPED_MAX + 30).packets)
-    expected = brought(path, "off", NEVER)
+    expected = brought(path, "off", NEVER, LARGE_BLOCK_BYTES)
     assert sum("messages-skipped" in row for row in expected) == 2
-    assert brought(path, choice, 64) == expected
+    assert brought(path, choice, 32, LARGE_BLOCK_BYTES) == expected
 
 
 @pytest.mark.parametrize("choice", _DISSECTORS)
@@ -274,9 +292,55 @@ TAKES: dict[str, Callable[[int], Sequence[int]]] = {
 @pytest.mark.parametrize("span", [MILLISECOND, SECOND], ids=["fast", "slow"])
 def test_acks_in_columns_bring_about_what_their_rows_do(tmp_path: Path, kind: str, take: Callable[[int], Sequence[int]], span: int) -> None:
     path = write_pcap(tmp_path / "d.pcap", acknowledging(take, kind, span).packets)
-    expected = brought(path, "off", NEVER)
+    expected = brought(path, "off", NEVER, LARGE_BLOCK_BYTES)
     for choice in _DISSECTORS:
-        assert brought(path, choice, 32) == expected
+        with in_columns() as taken:
+            assert brought(path, choice, 32, LARGE_BLOCK_BYTES) == expected
+        assert taken
+
+
+def handed_over() -> Conversation:
+    """Two consumers of a subscription: what the second one acknowledges comes to the first one, and not as a redelivery."""
+    conversation = subscribed(subscribed(connected(), 1), 2).client(flow(1_000, 1), flow(1_000, 2))
+    for entry in range(60):
+        conversation.server(message(1 + entry % 2, entry)).client(ack(entry, number=1 + entry % 2))
+    return conversation.wait(2 * SECOND).server(*(message(1, entry) for entry in range(1, 60, 2))).close()
+
+
+def silent_beside(first: int, *, until: int) -> Conversation:
+    """Two consumers that get 90 messages, one each 600 ms: consumer 1 acknowledges, consumer 2 only from its message `until` on."""
+    conversation = subscribed(subscribed(connected(), 1), 2).client(flow(1_000, 1), flow(1_000, 2))
+    for entry in range(90):
+        for number in (first, 3 - first):
+            conversation.server(message(number, 2 * entry + number))
+            if number == 1 or entry >= until:
+                conversation.client(ack(2 * entry + number, number=number))
+        conversation.wait(600 * MILLISECOND)
+    return conversation.close()
+
+
+BESIDE_EACH_OTHER = {
+    "handed over": (handed_over(), "acked-redelivered"),
+    "second silent": (silent_beside(1, until=90), "consumer-not-acking"),
+    "first silent": (silent_beside(2, until=90), "consumer-not-acking"),
+    "second late": (silent_beside(1, until=32), None),
+    "first late": (silent_beside(2, until=32), None),
+}
+
+
+@pytest.mark.parametrize("choice", _DISSECTORS)
+@pytest.mark.parametrize(("conversation", "code"), BESIDE_EACH_OTHER.values(), ids=BESIDE_EACH_OTHER)
+def test_consumers_are_compared_in_the_order_of_their_frames(
+    tmp_path: Path, choice: str, conversation: Conversation, code: str | None
+) -> None:
+    path = write_pcap(tmp_path / "d.pcap", conversation.packets)
+    expected = brought(path, "off", NEVER, LARGE_BLOCK_BYTES)
+    found = [row for row in expected if "consumer-not-acking" in row or "acked-redelivered" in row]
+    assert bool(found) == bool(code)
+    assert all(code and code in row for row in found)
+    with in_columns() as taken:
+        assert brought(path, choice, 32, LARGE_BLOCK_BYTES) == expected
+    assert taken
 
 
 ODD = {
