@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import PING, PONG, close_producer, created, producer, receipt, send, subscribe, success
+from tests.scenarios.commands import CONNECTED, PING, PONG, close_producer, created, producer, receipt, send, subscribe, success
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation
 from tests.scenarios.evaluation import findings_of, only, with_code
+from tests.scenarios.frames import command_frame
 
 TOPIC = "persistent://public/default/t"
 
@@ -116,3 +117,25 @@ def test_connections_that_start_together_or_work_are_not(
         for index in range(number)
     ]
     assert with_code(findings_of(tmp_path, *talks), "connection-churn") == []
+
+
+@pytest.mark.parametrize(
+    ("header", "fields"),
+    [
+        (b"", {"proxy_version": "3.3.1"}),
+        (b"", {"client_version": "Pulsar proxy"}),
+        (b"PROXY TCP4 192.0.2.1 10.0.0.2 5000 6650\r\n", {}),
+        (b"", {}),
+    ],
+)
+def test_connections_of_a_proxy_are_those_of_its_clients(header: bytes, fields: dict[str, str], tmp_path: Path) -> None:
+    connect = command_frame("CONNECT", **({"client_version": "Pulsar-Java-v3.3.1", "protocol_version": 21} | fields))
+    talks = []
+    for number in range(20):
+        talk = Conversation(("10.0.0.1", 30000 + number), start_ns=START_NS + number * SECOND).handshake()
+        talk.client(header, connect).server(CONNECTED)
+        talk.client(producer()).server(created()).client(send()).server(receipt())
+        talks.append(wait_until(talk, 30 * SECOND).close())
+    found = with_code(findings_of(tmp_path, *talks), "connection-churn")
+    assert bool(found) != bool(header or fields)
+    assert all("20 connections" in each.text and "kept them open, for up to 30.0 s;" in each.text for each in found)

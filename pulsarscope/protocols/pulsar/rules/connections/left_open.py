@@ -17,6 +17,9 @@ from pulsarscope.protocols.pulsar.text.formatting import host
 LEFT = "left"
 """Fact about a connection that served one producer for hardly any SENDs, and was not closed afterwards."""
 
+PROXIED = "proxied"
+"""Fact about a connection that a proxy opened: it has one for each of its clients."""
+
 _PERIODS = 4
 """Openings go on for longer than this many of the intervals that are enough for churn; those at a start are over before."""
 
@@ -45,7 +48,12 @@ def emit_left(context: RuleContext, key_rule: str, topic: str, sends: int, row: 
     limits, life = context.thresholds, row.end - row.start
     if not 0 < sends <= limits["producer-churn-sends"] or life < limits.ns("connection-churn-seconds") or is_system_topic(topic):
         return
-    if row.opened == "midstream" or row.closed_by not in (None, CLIENT) or may_lack(context, row.start, row.end, CLIENT):
+    if (
+        row.proxy_source is not None
+        or row.opened == "midstream"
+        or row.closed_by not in (None, CLIENT)
+        or may_lack(context, row.start, row.end, CLIENT)
+    ):
         return
     values = {"start": row.start, "lifetime": life, "topic": topic, "sends": sends}
     context.emit_fact(key_rule, f"{host(context.client)}\n{context.server}", where_of(row), LEFT, values)
@@ -60,18 +68,17 @@ def evaluate_left(client: str, server: str, facts: Sequence[Fact], report: Repor
         starts = [fact.values["start"] for fact in left]
         if not _keep_coming(starts, thresholds) or _grow([fact.values["sends"] for fact in left]):
             continue
-        work = sum(fact.values["sends"] for fact in left) / len(left)
-        text = (
-            f"{client} opened {plural(len(left), 'connection')} to {server} in {duration(starts[-1] - starts[0])} and left them open; each "
-        )
-        text += f"served one producer on {topic}, with {work:.1f} SENDs on average."
+        work, lived = sum(fact.values["sends"] for fact in left) / len(left), max(fact.values["lifetime"] for fact in left)
+        span = starts[-1] - starts[0]
+        text = f"{client} opened {plural(len(left), 'connection')} to {server} in {duration(span)} and kept them open, for up to "
+        text += f"{duration(lived)}; each served one producer on {topic}, with {work:.1f} SENDs on average."
         evidence = {
             "frames": frame_names(fact.where.name for fact in left),
             "connections": [fact.where.connection for fact in left[:DIAGNOSIS_NAMES_MAX]],
             "count": len(left),
             "topic": topic,
-            "span_ns": starts[-1] - starts[0],
-            "lived_max_ns": max(fact.values["lifetime"] for fact in left),
+            "span_ns": span,
+            "lived_max_ns": lived,
         }
         report("connection-churn", left[0].where, text, evidence)
 

@@ -12,6 +12,8 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.model.units import SECOND
+from pulsarscope.protocols.pulsar.rules.connections.churn import RECONNECTS
+from pulsarscope.protocols.pulsar.rules.connections.left_open import PROXIED
 from pulsarscope.protocols.pulsar.rules.connections.reach import WANTED
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import REACH
 from pulsarscope.protocols.pulsar.text.formatting import host
@@ -46,16 +48,21 @@ WINDOW_NS = 10 * SECOND
 
 
 class PathRule(ConnectionRule):
-    """The source of the facts on the ends of connections, and on the brokers to which clients ask a proxy to connect."""
+    """The source of the facts on the ends of connections, on proxies, and on the brokers to which clients ask a proxy to connect."""
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._wanted: tuple[Where, str] | None = None
         """Place of the unanswered CONNECT, and the broker named in it."""
         self._answer = ""
+        self._by_proxy = False
+        """True if a proxy opened the connection, for a client of its own."""
 
     def _connect(self, row: FrameRow) -> None:
-        target = (row.fields or {}).get("proxy_to_broker_url")
+        fields = row.fields or {}
+        # Older proxies send a name of their own as the client's version.
+        self._by_proxy = "proxy_version" in fields or "proxy" in str(fields.get("client_version")).lower()
+        target = fields.get("proxy_to_broker_url")
         if target and self._wanted is None:
             self._wanted = where_of(row), str(target)
 
@@ -72,6 +79,8 @@ class PathRule(ConnectionRule):
             where, target = self._wanted
             values = {"target": target, "client": context.client, "proxy": context.server, "answer": self._answer, "closed": row.closed}
             context.emit_fact(REACH, host(context.server), where, WANTED, values)
+        if self._by_proxy:
+            context.emit_fact(RECONNECTS, f"{host(context.client)}\n{context.server}", last, PROXIED, {})
         closed, at = context.closing or (row.closed, row.end)
         ends = {"client": context.client, "server": context.server, "closed": closed, "by": row.closed_by, "at": at}
         for window, what in ((at // WINDOW_NS, ENDED), (at // WINDOW_NS + 1, EARLIER)):
