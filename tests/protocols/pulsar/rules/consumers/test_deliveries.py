@@ -100,6 +100,9 @@ def talk(seed: int) -> Conversation:
             conversation.client(ack(earlier[0], number=number, kind="Cumulative"))
         elif what < 0.75:
             conversation.client(redeliver(*(earlier if random.random() < 0.5 else ()), number=number))
+            if random.random() < 0.5:  # another consumer of the subscription may get them
+                others = [message(random.randint(1, max(known, 1)), entry, b"x") for entry in earlier]
+                conversation.wait(random.choice((MILLISECOND, 2 * SECOND))).server(*others)
         elif what < 0.8:
             conversation.client(flow(random.choice((1, 30)), number))
         elif what < 0.84:
