@@ -45,11 +45,7 @@ from tests.scenarios.wire_mutations import damaged, joined_frame, mutated_messag
 @contextmanager
 def blocks_of(size: int | None) -> Iterator[None]:
     """Read captures in blocks of this size; None: as usual."""
-    with (
-        patch.multiple(capture_reader, READ_BLOCK_BYTES=size, READ_BLOCK_MAX_BYTES=size, SMALL_BLOCK_MAX_BYTES=size)
-        if size
-        else nullcontext()
-    ):
+    with patch.multiple(capture_reader, READ_BLOCK_BYTES=size, READ_BLOCK_MAX_BYTES=size) if size else nullcontext():
         yield
 
 
