@@ -17,7 +17,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.rules.connections.left_open import emit_left, report_left_open
+from pulsarscope.protocols.pulsar.rules.connections.left_open import emit_left_open, report_left_open
 from pulsarscope.protocols.pulsar.rules.connections.storms import Repetitions, is_system_topic
 from pulsarscope.protocols.pulsar.rules.evidence import SHORTEST_FRAME, frame_names
 
@@ -282,7 +282,7 @@ class ChurnRule(ConnectionRule):
             report_left_open(self._context, self._opened, self._sends, row.end)
         elif not self._consumers:
             for topic, _ in self._opened.values():
-                emit_left(self._context, RECONNECTS, topic, sum(self._sends.values()), row)
+                emit_left_open(self._context, RECONNECTS, topic, sum(self._sends.values()), row)
         for kind, (limit, work) in _WORK.items():
             for topic, closed in self._closed[kind].items():
                 first, latest = closed.times[0], closed.times[-1]

@@ -39,7 +39,7 @@ _ALIKE = 0.1
 """Idle times count as equal when they differ by no more than this share."""
 
 
-def evaluate_idle(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+def evaluate_idle_cuts(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report connections of a client to a server that were cut one after the other, each after the same idle time."""
     cut = [fact for fact in facts if fact.values["idle"] >= thresholds.ns("idle-cut-seconds") and fact.values["cut"]]
     if not cut:

@@ -43,7 +43,7 @@ def report_left_open(context: RuleContext, opened: Mapping[int, tuple[str, Where
         context.report("producer-churn", first, text, evidence)
 
 
-def emit_left(context: RuleContext, key_rule: str, topic: str, sends: int, row: ConnectionRow) -> None:
+def emit_left_open(context: RuleContext, key_rule: str, topic: str, sends: int, row: ConnectionRow) -> None:
     """Emit a connection with a single producer and this many SENDs, unless it was closed soon or by the broker."""
     limits, life = context.thresholds, row.end - row.start
     if not 0 < sends <= limits["producer-churn-sends"] or life < limits.ns("connection-churn-seconds") or is_system_topic(topic):
@@ -59,7 +59,7 @@ def emit_left(context: RuleContext, key_rule: str, topic: str, sends: int, row: 
     context.emit_fact(key_rule, f"{host(context.client)}\n{context.server}", where_of(row), LEFT, values)
 
 
-def evaluate_left(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+def evaluate_left_open(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report connections of a client to a server that were opened one after the other, each for hardly any SENDs, and left open."""
     topics: dict[str, list[Fact]] = {}
     for fact in sorted(facts, key=lambda fact: fact.values["start"]):

@@ -13,8 +13,8 @@ from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.churn import RECONNECTS, evaluate_churn
-from pulsarscope.protocols.pulsar.rules.connections.idle_cuts import evaluate_idle
-from pulsarscope.protocols.pulsar.rules.connections.left_open import LEFT, PROXIED, evaluate_left
+from pulsarscope.protocols.pulsar.rules.connections.idle_cuts import evaluate_idle_cuts
+from pulsarscope.protocols.pulsar.rules.connections.left_open import LEFT, PROXIED, evaluate_left_open
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import port
 
@@ -55,10 +55,10 @@ def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding,
     """Report runs of connections that failed in quick succession, were hardly used or left open, or were cut while idle."""
     client, _, server = key.partition("\n")
     if not any(fact.what == PROXIED for fact in facts):
-        evaluate_left(client, server, [fact for fact in facts if fact.what == LEFT], report, thresholds)
+        evaluate_left_open(client, server, [fact for fact in facts if fact.what == LEFT], report, thresholds)
     facts = [fact for fact in facts if fact.what not in (LEFT, PROXIED)]
     made = {fact.where.connection for fact in evaluate_churn(client, server, facts, report, thresholds)}
-    evaluate_idle(client, server, facts, report, thresholds)
+    evaluate_idle_cuts(client, server, facts, report, thresholds)
     least, pause_ns = thresholds["reconnect-loop-failures"], thresholds.ns("reconnect-loop-pause-seconds")
     failures: list[Fact] = []
     successes: list[Fact] = []

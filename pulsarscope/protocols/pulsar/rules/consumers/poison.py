@@ -53,7 +53,7 @@ SUBSCRIPTION_IDLE_NS = 600_000_000_000
 """Time without facts after which a subscription is evaluated: ten of a client's longest waits before it reconnects."""
 
 
-def emit_left(context: RuleContext, consumer: UnackedState, now: int, ended: str | None) -> None:
+def emit_left_entry(context: RuleContext, consumer: UnackedState, now: int, ended: str | None) -> None:
     """Emit the oldest entry that a consumer leaves unacknowledged, unless the broker closed it: after a SEEK, or for an unload.
 
     `ended`: how the connection ended, once it has.

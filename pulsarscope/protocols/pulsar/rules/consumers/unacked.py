@@ -21,7 +21,7 @@ from pulsarscope.protocols.pulsar.rules.consumers.behind import report_slow
 from pulsarscope.protocols.pulsar.rules.consumers.dropped_chunks import report_dropped
 from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedEntry, UnackedState, compare_next, forget_unknown
 from pulsarscope.protocols.pulsar.rules.consumers.pauses import Hole, report_pause, report_skipped
-from pulsarscope.protocols.pulsar.rules.consumers.poison import emit_left
+from pulsarscope.protocols.pulsar.rules.consumers.poison import emit_left_entry
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_acks
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, CONSUMERS_MAX, REVIEW_NS, SHARED_TYPES, ConsumerRule
@@ -141,7 +141,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             self._emit_holding(consumer, now)
             if not self.open:
                 emit_change(self.context, consumer, self.context.last, RELEASED, min(consumer.entries), max(consumer.entries))
-                emit_left(self.context, consumer, now, self.ended)
+                emit_left_entry(self.context, consumer, now, self.ended)
 
     def closed(self, consumer: UnackedState, row: FrameRow) -> None:
         """Emit that a closed consumer holds nothing."""
