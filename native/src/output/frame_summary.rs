@@ -6,7 +6,7 @@ use crate::encoding::number_keys::NumberMap;
 use crate::frames::{Frame, Frames};
 use crate::output::line_parts::{push_all, push_number, push_thousands, GAP};
 use crate::output::summaries::Summaries;
-use crate::schema::tables::{CommandKind, Role, Tables, Value};
+use crate::schema::tables::{CommandKind, MessageId, Role, Tables, Value};
 
 /// Longest name, and longest key, that is not truncated, characters.
 const NAME_MAX: usize = 256;
@@ -131,9 +131,6 @@ impl<'py> FrameSummaries<'py> {
     }
 }
 
-/// Ledger, entry and index in the batch of a message id.
-type MessageId = (i64, i64, i64);
-
 /// Fields that the summary of a command shows, in addition to those in `Numbers`.
 #[derive(Default)]
 struct SummaryFields {
@@ -158,7 +155,7 @@ impl SummaryFields {
             (Role::Permits, Value::Number(number)) => fields.permits = Some(number),
             (Role::AckType, Value::Name(b"\"Individual\"")) => fields.acknowledges = Some(""),
             (Role::AckType, Value::Name(b"\"Cumulative\"")) => fields.acknowledges = Some("up to "),
-            (Role::MessageId, Value::Message(data, plan)) => match message_id(tables, data, plan) {
+            (Role::MessageId, Value::Message(data, plan)) => match tables.message_id(data, plan) {
                 Some(id) => {
                     fields.ids += 1;
                     fields.id = fields.id.or(Some(id));
@@ -170,18 +167,6 @@ impl SummaryFields {
         })?;
         plain.then_some(fields)
     }
-}
-
-/// Return a message id with ledger and entry.
-fn message_id(tables: &Tables, data: &[u8], plan: usize) -> Option<MessageId> {
-    let (mut ledger, mut entry, mut index) = (None, None, -1);
-    tables.visit(data, plan, |role, value| match (role, value) {
-        (Role::LedgerId, Value::Number(number)) => ledger = Some(number),
-        (Role::EntryId, Value::Number(number)) => entry = Some(number),
-        (Role::BatchIndex, Value::Number(number)) => index = number,
-        _ => {}
-    })?;
-    Some((ledger?, entry?, index))
 }
 
 /// Append a message id, like `formatting.message_id_text`.

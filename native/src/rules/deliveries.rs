@@ -12,7 +12,7 @@ use crate::facts::undecided::UndecidedFacts;
 use crate::frames::chosen_frames::{no_such_place, ChosenFrames};
 use crate::frames::{Entry, Frame, Frames};
 use crate::schema::plans::{Reading, Role, Value};
-use crate::schema::tables::{CommandKind, Tables};
+use crate::schema::tables::CommandKind;
 
 type Position = (i64, i64);
 
@@ -86,7 +86,7 @@ fn acknowledged(py: Python<'_>, frames: &Frames, frame: &Frame) -> Vec<Position>
     let known = frames.command(tables, frame).ok().and_then(|command| {
         tables.visit(frames.slice(py, frame, frame.parts().fields), command.plan, |role, value| {
             if let (Role::MessageId, Value::Message(data, plan)) = (role, value) {
-                positions.extend(position_of(tables, data, plan).filter(is_stored));
+                positions.extend(tables.message_id(data, plan).map(|(ledger, entry, _)| (ledger, entry)).filter(is_stored));
             }
         })
     });
@@ -96,17 +96,6 @@ fn acknowledged(py: Python<'_>, frames: &Frames, frame: &Frame) -> Vec<Position>
     } else {
         Vec::new()
     }
-}
-
-/// Return ledger and entry of a message id.
-fn position_of(tables: &Tables, data: &[u8], plan: usize) -> Option<Position> {
-    let (mut ledger, mut entry) = (None, None);
-    tables.visit(data, plan, |role, value| match (role, value) {
-        (Role::LedgerId, Value::Number(number)) => ledger = Some(number),
-        (Role::EntryId, Value::Number(number)) => entry = Some(number),
-        _ => {}
-    })?;
-    Some((ledger?, entry?))
 }
 
 fn messages_of(frame: &Frame) -> i64 {

@@ -52,6 +52,9 @@ pub enum CommandKind {
     Other,
 }
 
+/// Ledger, entry and index in the batch of a message id.
+pub type MessageId = (i64, i64, i64);
+
 /// The tables, and cached texts.
 pub struct Tables {
     plans: Vec<Plan>,
@@ -333,6 +336,18 @@ impl Tables {
             }
         }
         Some(())
+    }
+
+    /// Return ledger, entry and index in the batch (−1 if absent) of a checked message id.
+    pub fn message_id(&self, data: &[u8], plan: usize) -> Option<MessageId> {
+        let (mut ledger, mut entry, mut index) = (None, None, -1);
+        self.visit(data, plan, |role, value| match (role, value) {
+            (Role::LedgerId, Value::Number(number)) => ledger = Some(number),
+            (Role::EntryId, Value::Number(number)) => entry = Some(number),
+            (Role::BatchIndex, Value::Number(number)) => index = number,
+            _ => {}
+        })?;
+        Some((ledger?, entry?, index))
     }
 
     /// Read a checked message as a dict of its fields in wire order.
