@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,6 +23,9 @@ KNOWN_IDS_SLACK = 64
 
 SENT_BYTES = 200
 """Size in memory of a waiting SEND, without its messages."""
+
+REFUSED_MAX = 1_000
+"""Latest waiting SENDs among which a refused one is looked for: a client sends no more until it learns that its topic has moved."""
 
 IDS_MAX = 65_536
 """Most producers, and most consumers, remembered for one connection. Clients count their ids up from 0; hostile bytes do not."""
@@ -126,16 +129,18 @@ class Sends:
         producer.copied[position] = fields.get("sequence_id", -1)
         drop_oldest(producer.copied, 2 * len(producer.waiting) + KNOWN_IDS_SLACK)
 
-    def align(self, producer_id: int, sequence_id: int, producer: Producer, events: list[Event]) -> bool:
-        """Give up the SENDs before the acknowledged one, which is not the oldest; return False if none waits for this receipt."""
+    def take(self, command: str, producer_id: int, sequence_id: int, producer: Producer, events: list[Event]) -> Sent | None:
+        """Remove and return the SEND that a SEND_RECEIPT or SEND_ERROR answers and that is not the oldest; None if none waits for it."""
         if producer.known is not None and sequence_id not in producer.known:
-            return False
+            return None
+        if command == "SEND_ERROR" and (refused := _take_refused(producer, sequence_id)) is not None:
+            return refused
         index = next((index for index, sent in enumerate(producer.waiting) if sent.sequence_id == sequence_id), -1)
         producer.known = {sent.sequence_id for sent in producer.waiting}
         if index < 0:
-            return False
+            return None
         self._give_up_oldest(producer_id, producer, index, events)
-        return True
+        return producer.waiting.popleft()
 
     def hold(self, sent: Sent, entry: Entry, events: list[Event]) -> None:
         """Let messages wait for their receipt. If too many wait, report the oldest without ledger and entry."""
@@ -191,6 +196,18 @@ class Sends:
             producer.known = None if producer.copied is None else set()
         self.waiting = 0
         return unanswered
+
+
+def _take_refused(producer: Producer, sequence_id: int) -> Sent | None:
+    """Remove and return a SEND that was refused while earlier ones are being stored, whose receipts follow."""
+    waiting: Sequence[Sent] = producer.waiting  # the compiled reader's has no deletion
+    for index in range(len(waiting) - 1, max(len(waiting) - REFUSED_MAX, 0) - 1, -1):
+        sent = waiting[index]
+        if sent.sequence_id == sequence_id:
+            producer.waiting = waiting if isinstance(waiting, deque) else deque(waiting)
+            del producer.waiting[index]
+            return sent
+    return None
 
 
 def opened(topic: str | None, name: str | None) -> Producer:

@@ -135,8 +135,12 @@ class PulsarSession(Session):
                 sequence_id = fields.get("sequence_id", -1)
                 if producer.copied:  # brokers name the message's place in its own cluster, if both sides can
                     sequence_id = producer.copied.pop((sequence_id, fields.get("highest_sequence_id", 0)), sequence_id)
-                if waiting and (waiting[0].sequence_id == sequence_id or sends.align(number, sequence_id, producer, events)):
-                    sent = waiting.popleft()
+                answered: Sent | None = None
+                if waiting:
+                    fits = waiting[0].sequence_id == sequence_id
+                    answered = waiting.popleft() if fits else sends.take(command, number, sequence_id, producer, events)
+                if answered is not None:
+                    sent = answered
                     sends.waiting -= 1
                     # As `frame_name`, without the call: this is done for every receipt.
                     frame.request = f"{sent.file}:{sent.packet}.{sent.sub}"

@@ -116,6 +116,12 @@ SENT: dict[str, Callable[[], Conversation]] = {
     "a receipt of nothing": lambda: talk().client(*sent(3)).server(receipt(1, 9), receipt(1, 0), receipt(1, 1)),
     "a receipt before its SEND": lambda: talk().server(receipt(1, 0)).client(*sent(4)).server(receipt(1, 1), receipt(1, 2)),
     "an error": lambda: talk().client(*sent(4)).server(receipt(1, 0), send_error("MetadataError", "no", 1, 1), receipt(1, 2)),
+    "an error before earlier receipts": lambda: (
+        talk().client(*sent(6)).server(receipt(1, 0), send_error("NotAllowedError", "closed", 1, 4), *(receipt(1, n) for n in (1, 2, 3, 5)))
+    ),
+    "an error of the latest before receipts": lambda: (
+        talk().client(*sent(4), batched(4)).server(send_error("NotAllowedError", "closed", 1, 4), *(receipt(1, n) for n in range(4)))
+    ),
     "a producer that is closed": lambda: talk().client(*sent(4)).server(receipt(1, 0)).client(close_producer(1, 5)).close(),
     "no answer": lambda: talk().client(*sent(4)),
     "two producers": lambda: (

@@ -15,10 +15,11 @@ from pulsarscope.protocols.pulsar.session import open_requests as requests_modul
 from pulsarscope.protocols.pulsar.session import sends as sends_module
 from pulsarscope.protocols.pulsar.session import session as session_module
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
+from pulsarscope.protocols.pulsar.session.sends import REFUSED_MAX
 from tests.scenarios import Single, batch, command_frame
 from tests.scenarios import pulsar_pb2 as pb
 from tests.scenarios.chance import damaged, randoms
-from tests.scenarios.commands import ack, close_producer, created, error, flow, message, producer, receipt, send
+from tests.scenarios.commands import ack, close_producer, created, error, flow, message, producer, receipt, send, send_error
 from tests.scenarios.dialogue import STEP_NS, Dialogue
 from tests.scenarios.frames import sized
 from tests.scenarios.samples import command
@@ -284,6 +285,23 @@ class TestSends:
         assert outcome(dialogue.exchanges[0]) == ("SEND", "SEND_ERROR", "1:0", "error", STEP_NS)
         assert dialogue.exchanges[0].error == "ChecksumError"
         assert [(row.ledger, row.entry, row.status) for row in dialogue.messages] == [(None, None, "ok")]
+
+    @pytest.mark.parametrize(("count", "refused"), [(2, [1]), (5, [4]), (5, [2, 3, 4]), (6, [1, 4]), (40, [38, 39])])
+    def test_a_send_may_be_refused_before_earlier_ones_are_stored(self, count: int, refused: list[int]) -> None:
+        """The broker refuses at once what comes for a topic that it unloads; the receipts of what it is storing follow."""
+        dialogue = Dialogue().client(*(send(sequence_id=number) for number in range(count)))
+        dialogue.server(*(send_error("NotAllowedError", "closed", 1, number) for number in refused))
+        dialogue.server(*(receipt(sequence_id=number) for number in range(count) if number not in refused)).end()
+        answers = {row.key: (row.response, row.status) for row in dialogue.exchanges}
+        assert len(dialogue.exchanges) == count
+        for number in range(count):
+            assert answers[f"1:{number}"] == (("SEND_ERROR", "error") if number in refused else ("SEND_RECEIPT", "ok"))
+
+    @pytest.mark.parametrize("waiting", [REFUSED_MAX, REFUSED_MAX + 1])
+    def test_a_refused_send_is_looked_for_among_the_latest(self, waiting: int) -> None:
+        dialogue = Dialogue().client(*(send(sequence_id=number) for number in range(waiting + 1)))
+        dialogue.server(send_error("NotAllowedError", "closed", 1, 1), receipt(sequence_id=0))
+        assert [row.status for row in dialogue.exchanges] == (["error", "ok"] if waiting == REFUSED_MAX else ["unanswered", "error"])
 
     def test_sends_with_one_sequence_id_are_first_in_first_out(self) -> None:
         """The chunks of a message have the same one."""
