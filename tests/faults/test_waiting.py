@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import TOPIC, close_producer, created, error, producer, receipt, send, success
+from tests.scenarios.commands import PING, PONG, TOPIC, close_producer, created, error, producer, receipt, send, success
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -69,3 +69,19 @@ def test_one_that_waits_for_a_moment_is_right(tmp_path: Path, wait: int, end: st
 def test_one_that_is_refused_waits_no_longer(tmp_path: Path, name: str) -> None:
     talk = queued(3000).server(error(5, name)).wait(SECOND)
     assert WAITING not in {row.code for row in diagnose(tmp_path, holding(), talk.close()).findings}
+
+
+@pytest.mark.parametrize(("count", "turn"), [(2, 1500), (3, 4000), (5, 900)])
+def test_holders_in_turn_are_named_with_their_ends_the_latest_first(tmp_path: Path, count: int, turn: int) -> None:
+    """Each gives the topic up while the waiting one still waits."""
+    holders = []
+    for number in range(count):
+        holder = wait_until(connected(41000 + number), (200 + number * turn) * MILLISECOND)
+        holder.client(producer(1, f"h{number}", 1, producer_access_mode="WaitForExclusive")).server(created(f"h{number}", 1))
+        holder.wait((turn - 100) * MILLISECOND)
+        holders.append(holder.client(close_producer(1, 2)).server(success(2)) if number < count - 1 else holder.client(PING).server(PONG))
+    row, evidence = diagnose(tmp_path, *holders, ended(queued(count * turn), "fin")).only(WAITING)
+    assert [holder["name"] for holder in evidence["holders"]] == [f"h{number}" for number in reversed(range(count))][:3]
+    assert "-" not in (row.text or "").partition("did not get it: ")[2].replace(TOPIC, "")
+    assert (row.text or "").count("gave it up") == min(count, 3) - 1
+    assert f"producer h{count - 2} (WaitForExclusive) on connection" in (row.text or "")

@@ -120,8 +120,15 @@ class Tenure(NamedTuple):
         name = f"{noun} {request['name']}" if request["name"] else f"a {noun} without a name"
         return f"{name} ({request['mode']}{epoch}) on connection {self.where.connection} of {request['client']}"
 
+    def claim(self, noun: str, held_at: int, at: int) -> str:
+        """Return who holds the place, for how long at one time, and whether it was alive at another."""
+        held = duration(self.held_ns(held_at))
+        if self.until is not None and self.until <= at:
+            return f"{self.title(noun)} held it for {held} and gave it up {duration(at - self.until)} before"
+        return f"{self.title(noun)} has held it for {held} and {self.liveness(at)}"
+
     def liveness(self, at: int) -> str:
-        """Return the signs that the holder was alive at a given time."""
+        """Return the signs that the holder was alive at a given time, before its end."""
         if self.dead_since is not None and self.dead_since <= at:
             return f"has answered no PING for {duration(at - self.dead_since)}"
         if self.until is not None and self.last_active is None:
@@ -174,10 +181,7 @@ def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure
     requested, answered = first.where.time, values["answered"]
     times = f", {len(refused):,} times in {duration(last.where.time - requested)}" if len(refused) > 1 else ""
     name = f"{noun} {values['name']}" if values["name"] else f"a {noun} without a name"
-    held = "; ".join(
-        f"{holder.title(noun)} has held it for {duration(holder.held_ns(answered))} and {holder.liveness(requested)}"
-        for holder in holders[:HOLDERS_MAX]
-    )
+    held = "; ".join(holder.claim(noun, answered, requested) for holder in holders[:HOLDERS_MAX])
     holder_text = f'the broker says "{said}"' if at_limit else held or "its holder is not in the capture"
     text = f"{capitalized(name)} ({values['mode']}) was refused on {place} with {values['error']}{times}: {holder_text}."
     attempts = [{"frame": fact.where.name, "epoch": fact.values.get("epoch"), "mode": fact.values["mode"]} for fact in refused]
@@ -233,11 +237,8 @@ def _report_waiting(topic: str, queued: Fact, tenures: Sequence[Tenure], report:
     values, where = queued.values, queued.where._replace(time=queued.values["since"])
     until, waited = values["until"], values["until"] - where.time
     asked = queued._replace(where=where, values={**values, "answered": until})
-    holders = _obstacles(_holders(tenures, asked), asked)
-    held = "; ".join(
-        f"{holder.title('producer')} has held it for {duration(holder.held_ns(until))} and {holder.liveness(until)}"
-        for holder in holders[:HOLDERS_MAX]
-    )
+    holders = sorted(_obstacles(_holders(tenures, asked), asked), key=lambda holder: holder.since, reverse=True)
+    held = "; ".join(holder.claim("producer", until, until) for holder in holders[:HOLDERS_MAX])
     name = f"Producer {values['name']}" if values["name"] else "A producer without a name"
     text = f"{name} ({values['mode']}) of {values['client']} waited {duration(waited)} for topic {topic} and did not get it: "
     evidence = {
