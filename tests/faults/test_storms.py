@@ -9,7 +9,7 @@ import pytest
 
 from tests.scenarios.commands import PING, PONG, created, delivery, flow, lookup, lookup_response, producer, subscribe, success
 from tests.scenarios.connections import connected, subscribed
-from tests.scenarios.conversation import SECOND, Conversation
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, with_code
 from tests.scenarios.frames import command_frame
 
@@ -55,8 +55,8 @@ def asking(ask: Ask, times: int, rate: int, names: int = 1, talk: Conversation |
 )
 @pytest.mark.parametrize("end", ["fin", "rst", "open"])
 def test_one_client_asks_the_same_far_too_often(family: str, times: int, rate: int, end: str, tmp_path: Path) -> None:
-    begun = subscribed(connected()) if family == "GET_LAST_MESSAGE_ID" else connected()
-    talk = asking(FAMILIES[family], times, rate, talk=begun)
+    polls = family == "GET_LAST_MESSAGE_ID"
+    talk = asking(FAMILIES[family], times, max(rate, 30) if polls else rate, talk=subscribed(connected()) if polls else connected())
     if end != "open":
         talk = talk.close() if end == "fin" else talk.reset("client")
     text, evidence = only(findings_of(tmp_path, talk), "request-storm")
@@ -122,7 +122,7 @@ def test_a_broker_that_asks_itself_for_each_topic_that_it_loads(count: int, rate
     assert with_code(findings_of(tmp_path, *loading(count, rate, named=named)), "request-storm") == []
 
 
-@pytest.mark.parametrize(("count", "rate"), [(60, 20), (200, 40)])
+@pytest.mark.parametrize(("count", "rate"), [(75, 30), (200, 40)])
 def test_another_client_that_asks_as_often_is_named(count: int, rate: int, tmp_path: Path) -> None:
     only(findings_of(tmp_path, *loading(count, rate, "10.0.0.7")), "request-storm")
 
@@ -144,7 +144,7 @@ def test_requests_about_topics_that_the_capture_lacks_may_be_about_many(names: i
     for number in range(100):
         answer = command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=number, last_message_id={"ledgerId": 7, "entryId": 3})
         talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=number % names + 1, request_id=number)).server(answer)
-        talk.wait(SECOND // 20)
+        talk.wait(SECOND // 40)
     assert (with_code(findings_of(tmp_path, talk.close()), "request-storm") != []) == (names == 1)
 
 
@@ -165,14 +165,35 @@ def polling(rates: dict[int, float], seconds: int, *, midstream: bool = False) -
 
 
 @pytest.mark.parametrize("midstream", [False, True])
-@pytest.mark.parametrize(("readers", "rate"), [(3, 4), (10, 1), (60, 1), (25, 2)])
+@pytest.mark.parametrize(("readers", "rate"), [(3, 4), (10, 1), (60, 1), (25, 2), (1, 10), (1, 20), (6, 15)])
 def test_many_readers_that_poll_with_a_pause_are_no_storm(readers: int, rate: int, tmp_path: Path, *, midstream: bool) -> None:
     talk = polling(dict.fromkeys(range(1, readers + 1), rate), 12, midstream=midstream)
     assert with_code(findings_of(tmp_path, talk), "request-storm") == []
 
 
 @pytest.mark.parametrize("midstream", [False, True])
-@pytest.mark.parametrize(("others", "rate"), [(0, 10), (9, 20), (20, 80)])
+@pytest.mark.parametrize(("others", "rate"), [(0, 40), (9, 30), (20, 80)])
 def test_a_reader_that_polls_without_a_pause_is_named_among_others(others: int, rate: int, tmp_path: Path, *, midstream: bool) -> None:
     talk = polling({1: rate, **dict.fromkeys(range(2, 2 + others), 1)}, 12, midstream=midstream)
     assert only(findings_of(tmp_path, talk), "request-storm")[1]["count"] == 12 * rate
+
+
+@pytest.mark.parametrize(("think", "answer"), [(1, 60), (5, 120), (20, 30), (30, 5)])
+def test_a_poll_that_follows_the_answer_is_named_however_late_the_answer_is(think: int, answer: int, tmp_path: Path) -> None:
+    talk = polled_after(think, answer)
+    assert only(findings_of(tmp_path, talk), "request-storm")[1]["request"] == "GET_LAST_MESSAGE_ID"
+
+
+@pytest.mark.parametrize(("think", "answer"), [(50, 1), (80, 60), (120, 5)])
+def test_a_loop_that_waits_after_each_answer_is_no_storm(think: int, answer: int, tmp_path: Path) -> None:
+    assert with_code(findings_of(tmp_path, polled_after(think, answer)), "request-storm") == []
+
+
+def polled_after(think: int, answer: int) -> Conversation:
+    """A consumer that polls `think` ms after each answer, which takes `answer` ms."""
+    talk = subscribed(connected())
+    for number in range(200):
+        talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=number)).wait(answer * MILLISECOND)
+        last = {"ledgerId": 7, "entryId": 3}
+        talk.server(command_frame("GET_LAST_MESSAGE_ID_RESPONSE", request_id=number, last_message_id=last)).wait(think * MILLISECOND)
+    return talk

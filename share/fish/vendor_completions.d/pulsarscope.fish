@@ -440,15 +440,15 @@ function __pulsarscope_list
                 redelivery-storm-window-requests redelivery-storm-window-seconds redirect-idle-seconds \
                 redirect-not-followed-beside-lookups redirect-not-followed-lookups replication-lag-seconds replication-lag-sends \
                 replication-lag-share replication-stalled-seconds request-failed-moving-seconds request-retried-seconds \
-                request-storm-busy request-storm-rate request-storm-requests request-unanswered-open-seconds request-unanswered-seconds \
-                resend-loop-refusals response-unrequested-attached-seconds send-unanswered-open-seconds send-unanswered-seconds \
-                send-without-producer-known-seconds send-without-producer-seconds send-without-producer-stop-seconds \
-                slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds slow-broker-times \
-                slow-exchange-back-seconds slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-open-seconds \
-                slow-exchange-seconds slow-exchange-stored-seconds slow-publish-bytes slow-publish-held-seconds \
-                slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
-                token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds \
-                unload-burst-topics unload-loop-seconds unload-loop-times
+                request-storm-busy request-storm-pause-seconds request-storm-rate request-storm-requests request-unanswered-open-seconds \
+                request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds send-unanswered-open-seconds \
+                send-unanswered-seconds send-without-producer-known-seconds send-without-producer-seconds \
+                send-without-producer-stop-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds \
+                slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds slow-exchange-lookup-seconds \
+                slow-exchange-open-seconds slow-exchange-seconds slow-exchange-stored-seconds slow-publish-bytes \
+                slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends \
+                slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds \
+                txn-open-idle-seconds unload-burst-seconds unload-burst-topics unload-loop-seconds unload-loop-times
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
                 findings library adding-a-protocol decode messages stats diagnose report compare browse follow index extract sql mcp \

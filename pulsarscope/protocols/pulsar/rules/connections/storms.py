@@ -10,7 +10,7 @@ from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import Threshold, Thresholds
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.exchanges.schemas import has_none
 from pulsarscope.protocols.pulsar.session.exchanges import MOVES, OPENS, POLLS, PREPARES, requests_with
@@ -42,6 +42,13 @@ THRESHOLDS = (
         ("request-storm",),
         1,
     ),
+    Threshold(
+        "request-storm-pause-seconds",
+        0.04,
+        SECONDS,
+        "Shortest pause from an answer to the next poll of its consumer; a loop that waits in between is meant to poll.",
+        ("request-storm",),
+    ),
     Threshold("request-storm-busy", 2, "seconds", "Busy seconds; the start of an application is over in one.", ("request-storm",), 1),
 )
 
@@ -65,11 +72,13 @@ _PREPARING, _POLLING, _MOVING = map(requests_with, (PREPARES, POLLS, MOVES))
 class Repetitions:
     """Repetitions of one kind of request."""
 
-    __slots__ = ("asked", "busy", "repeated", "second", "seconds", "times")
+    __slots__ = ("answered", "asked", "busy", "repeated", "second", "seconds", "times")
 
     def __init__(self, where: Where) -> None:
         self.asked = 0
         """Requests."""
+        self.answered = 0
+        """Time of the latest answer, in nanoseconds."""
         self.second = 0
         """Current second of the capture clock."""
         self.repeated = 0
@@ -100,6 +109,7 @@ class StormRule(ConnectionRule):
     def __init__(self, context: RuleContext) -> None:
         self._context = context
         self._rate = context.thresholds["request-storm-rate"]
+        self._pause_ns = context.thresholds.ns("request-storm-pause-seconds")
         self._storms: dict[tuple[str, int], Repetitions] = {}
         """Repetitions by request, and by consumer if it polls: many may poll on one connection, each with a pause."""
         self._pollers: dict[str, int] = {}
@@ -126,9 +136,11 @@ class StormRule(ConnectionRule):
                 return
             storm = self._storms[request, consumer] = Repetitions(where)
         storm.asked += 1
+        paused, storm.answered = where.time - storm.answered >= self._pause_ns, where.time + (row.latency_ns or 0)
         subject = request, row.topic
         if subject in self._subjects:
-            storm.repeat(where, self._rate)
+            if not (paused and request in _POLLING):
+                storm.repeat(where, self._rate)
         elif len(self._subjects) < SUBJECTS_MAX:
             self._subjects.add(subject)
 
