@@ -104,7 +104,8 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def review(self, consumer: PermitState, now: int, *, ending: bool) -> None:
         """Report a lack of permits, and emit the facts that other connections need."""
-        self._evaluate_starvation(consumer, now, "consumer-starved-closed-seconds" if ending else "consumer-starved-seconds")
+        if ending or consumer.granted:  # one that has not begun yet may have been started paused
+            self._evaluate_starvation(consumer, now, "consumer-starved-closed-seconds" if ending else "consumer-starved-seconds")
         wait = self._emit_wait(consumer, now, ending=ending)
         if ending:
             if wait is not None and len(self._waits) < SKIPPED_MAX:
@@ -134,7 +135,8 @@ class PermitRule(ConsumerRule[PermitState]):
             self._left.pop((row.fields or {}).get("consumer_id", -1), None)  # its id is used again
             note_flow(self._unknown, row)
             return
-        self._evaluate_starvation(consumer, row.time, "consumer-starved-seconds")
+        if consumer.granted:
+            self._evaluate_starvation(consumer, row.time, "consumer-starved-seconds")
         permits = (row.fields or {}).get("messagePermits", 0)
         if consumer.permits <= 0 < consumer.permits + permits:
             if consumer.exhausted is not None:

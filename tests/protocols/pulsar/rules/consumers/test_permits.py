@@ -57,6 +57,16 @@ def test_a_short_pause_is_none(tmp_path: Path, pause: int) -> None:
     assert "consumer-starved" not in diagnose(tmp_path, talk).codes
 
 
+@pytest.mark.parametrize(("wait", "begins"), [(8, True), (35, True), (300, True), (8, False), (35, False), (300, False)])
+def test_a_consumer_may_be_started_paused(tmp_path: Path, wait: int, *, begins: bool) -> None:
+    talk = subscribed(connected())
+    for _ in range(wait):
+        talk.wait(SECOND).client(PING)
+    if begins:
+        talk.client(flow(10)).server(delivery(1)).wait(SECOND // 10).client(ack(1)).wait(SECOND)
+    assert ("consumer-starved" in diagnose(tmp_path, talk.close()).codes) != begins
+
+
 def test_messages_that_are_acknowledged_already_cost_nothing(tmp_path: Path) -> None:
     """An ack_set leaves two of eight messages, so that two of four permits remain."""
     talk = subscribed(connected()).client(flow(4)).server(delivery(1, ack_set=[0b1001], batch=8)).wait(10 * SECOND).close()
