@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -93,22 +94,22 @@ def test_one_that_is_stopped_at_the_end(tmp_path: Path, end: str) -> None:
     ],
 )  # fmt: skip
 def test_workers_that_hold_no_more_than_they_should(story: str, length: int, tmp_path: Path) -> None:
-    slow = worker(0, 2, length, takes=700, queue=60)
     late = length * 1000 - 1500
+    slow, other = partial(worker, 0, 2, length, takes=700, queue=60), partial(worker, 1, 2, length)
     talks = {
-        "all are slow": [slow, worker(1, 2, length, takes=700, queue=60)],
-        "alone": [worker(0, 1, length, queue=30, takes=10)],
-        "small queues": [worker(0, 2, length, queue=10, takes=700), worker(1, 2, length, queue=10)],
-        "just joined": [worker(0, 2, length, takes=700, queue=60, start=late), worker(1, 2, length)],
-        "groups": [worker(0, 2, length, queue=500, group=60), worker(1, 2, length)],
-        "other just joined": [slow, worker(1, 2, length, start=late)],
-        "other is gone": [slow, worker(1, 2, 1, end="fin")],
-        "few of the other": [slow, worker(1, 40, length)],
-        "works off a burst": [worker(0, 2, length, takes=50, queue=200), worker(1, 2, length, queue=200)],
-        "stopped": [worker(0, 2, length, takes=60_000, first=20), worker(1, 2, length)],
-        "not so slow": [worker(0, 2, length, takes=30), worker(1, 2, length)],
+        "all are slow": [slow, partial(other, takes=700, queue=60)],
+        "alone": [partial(worker, 0, 1, length, queue=30, takes=10)],
+        "small queues": [partial(slow, queue=10), partial(other, queue=10)],
+        "just joined": [partial(slow, start=late), other],
+        "groups": [partial(worker, 0, 2, length, queue=500, group=60), other],
+        "other just joined": [slow, partial(other, start=late)],
+        "other is gone": [slow, partial(worker, 1, 2, 1, end="fin")],
+        "few of the other": [slow, partial(worker, 1, 40, length)],
+        "works off a burst": [partial(worker, 0, 2, length, takes=50, queue=200), partial(other, queue=200)],
+        "stopped": [partial(worker, 0, 2, length, takes=60_000, first=20), other],
+        "not so slow": [partial(worker, 0, 2, length, takes=30), other],
     }[story]
-    found = diagnose(tmp_path, *talks, beside(length)).of(BEHIND)
+    found = diagnose(tmp_path, *[talk() for talk in talks], beside(length)).of(BEHIND)
     assert not any("smaller receiver queue" in (row.text or "") for row in found)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from itertools import accumulate, cycle, takewhile
 from typing import Any
 
 from pulsarscope.capture import Block, Segment
@@ -15,6 +16,8 @@ CLIENT, SERVER = 0, 1
 SECOND = 1_000_000_000
 BASES = (1_000, 5_000)
 """Sequence number of offset 0 of each side."""
+APART = 400
+"""Packets of a tape that get a block of their own: each block keeps recent data anew, so that very many take long."""
 
 
 def flow_key(side: int, connection: int = 0) -> bytes:
@@ -68,7 +71,7 @@ class Tape:
         self.send(SERVER, -1, flags=SYN | ACK, ack=self.bases[CLIENT], connection=connection)
         self.send(CLIENT, 0, connection=connection)
 
-    def blocks(self, cuts: Sequence[int] = ()) -> list[Block]:
+    def blocks(self, cuts: Container[int] = ()) -> list[Block]:
         """Return blocks that end before these positions and at the ends of files."""
         blocks: list[Block] = []
         for position, (file, key, segment) in enumerate(self.packets):
@@ -82,13 +85,14 @@ class Tape:
             block.last_packet, block.last_time = segment[0], segment[1]
         return blocks
 
-    def run(self, cuts: Sequence[int] = ()) -> list[Outcome]:
+    def run(self, cuts: Container[int] = ()) -> list[Outcome]:
         """Return all connections in order of their first packets."""
         return outcomes(self.blocks(cuts))
 
     def run_apart(self) -> list[Outcome]:
-        """Return all connections, assembled with one block per packet."""
-        return self.run(range(len(self.packets)))
+        """Return all connections, assembled with one block per packet, and after many packets with one to seven in turn."""
+        count = len(self.packets)
+        return self.run({*range(min(count, APART)), *takewhile(lambda cut: cut < count, accumulate(cycle(range(1, 8)), initial=APART))})
 
     def only(self) -> Outcome:
         """Return the only connection, after checking that cuts make no difference."""
