@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.scenarios.frames import command_frame, message_metadata, payload_frame
+from tests.scenarios.frames import command_frame, kept, message_metadata, payload_frame
 
 TOPIC = "persistent://public/default/t"
 BY_BROKER = (1 << 64) - 1
@@ -15,11 +15,13 @@ CONNECTED = command_frame("CONNECTED", server_version="y", protocol_version=21)
 PING, PONG = command_frame("PING"), command_frame("PONG")
 
 
+@kept
 def producer(number: int = 1, name: str = "p", request: int = 1, topic: str = TOPIC, **fields: Any) -> bytes:
     """A PRODUCER."""
     return command_frame("PRODUCER", topic=topic, producer_id=number, request_id=request, producer_name=name, **fields)
 
 
+@kept
 def created(name: str = "p", request: int = 1, **fields: Any) -> bytes:
     """A PRODUCER_SUCCESS."""
     return command_frame("PRODUCER_SUCCESS", request_id=request, producer_name=name, **fields)
@@ -30,6 +32,7 @@ def close_producer(number: int = 1, request: int = BY_BROKER, **fields: Any) -> 
     return command_frame("CLOSE_PRODUCER", producer_id=number, request_id=request, **fields)
 
 
+@kept
 def send(
     producer_id: int = 1, sequence_id: int = 0, payload: bytes = b"payload", metadata: dict[str, Any] | None = None, **fields: Any
 ) -> bytes:
@@ -38,6 +41,7 @@ def send(
     return payload_frame("SEND", head, payload, producer_id=producer_id, sequence_id=sequence_id, **fields)
 
 
+@kept
 def receipt(producer_id: int = 1, sequence_id: int = 0, ledger: int = 7, entry: int = 0, **ident: Any) -> bytes:
     """A SEND_RECEIPT."""
     message_id = {"ledgerId": ledger, "entryId": entry, **ident}
@@ -62,6 +66,7 @@ def send_error(name: str, message: str, producer_id: int = 1, sequence_id: int =
     return command_frame("SEND_ERROR", producer_id=producer_id, sequence_id=sequence_id, error=name, message=message)
 
 
+@kept
 def subscribe(
     number: int = 1,
     name: str = "c",
@@ -81,11 +86,13 @@ def close_consumer(number: int = 1, request: int = 900) -> bytes:
     return command_frame("CLOSE_CONSUMER", consumer_id=number, request_id=request)
 
 
+@kept
 def flow(permits: int, number: int = 1) -> bytes:
     """A FLOW."""
     return command_frame("FLOW", consumer_id=number, messagePermits=permits)
 
 
+@kept
 def message(
     consumer_id: int = 1,
     entry: int = 0,
@@ -101,6 +108,7 @@ def message(
     return payload_frame("MESSAGE", head, payload, broker_entry=broker_entry, consumer_id=consumer_id, message_id=ident, **fields)
 
 
+@kept
 def delivery(entry: int, number: int = 1, *, ack_set: list[int] | None = None, again: int = 0, batch: int = 0, **metadata: Any) -> bytes:
     """A MESSAGE with a redelivery count; with `batch`, an entry of this number of messages."""
     if batch:
@@ -108,6 +116,7 @@ def delivery(entry: int, number: int = 1, *, ack_set: list[int] | None = None, a
     return message(number, entry, metadata=metadata, ack_set=ack_set or [], redelivery_count=again)
 
 
+@kept
 def ack(*entries: int, number: int = 1, kind: str = "Individual", ack_set: list[int] | None = None, **fields: Any) -> bytes:
     """An ACK of entries of ledger 7."""
     ids = [{"ledgerId": 7, "entryId": entry, "ack_set": ack_set or []} for entry in entries]
@@ -135,6 +144,7 @@ def lookup_response(response: str, url: str = "", request: int = 1, **fields: An
     return command_frame("LOOKUP_RESPONSE", request_id=request, response=response, brokerServiceUrl=url, **fields)
 
 
+@kept
 def success(request: int) -> bytes:
     """A SUCCESS."""
     return command_frame("SUCCESS", request_id=request)

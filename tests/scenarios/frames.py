@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec
 
 import cramjam
 import lz4.block
@@ -21,6 +22,10 @@ BROKER_ENTRY_MAGIC = b"\x0e\x02"
 PUBLISH_TIME_MS = 1_700_000_000_000
 """Default publish_time: a fixed moment, so that equal calls give equal bytes."""
 
+KEPT_FRAMES, KEPT_FRAME_BYTES = 20_000, 500
+"""Bounds of the frames that an encoder keeps: their number, and the size of each."""
+
+_P = ParamSpec("_P")
 _BODY_FIELDS = {field.number: field.name for field in pb.BaseCommand.DESCRIPTOR.fields}
 
 
@@ -34,6 +39,28 @@ class Single(NamedTuple):
 def sized(data: bytes) -> bytes:
     """Data after its length in four bytes."""
     return struct.pack(">I", len(data)) + data
+
+
+def kept(encode: Callable[_P, bytes]) -> Callable[_P, bytes]:
+    """An encoder that keeps small frames, because the cases of a test have most of them in common; lists and dicts are encoded anew."""
+    known: dict[Any, bytes] = {}
+
+    @wraps(encode)
+    def encode_once(*args: _P.args, **kwargs: _P.kwargs) -> bytes:
+        key = (args, *kwargs.items(), *map(type, kwargs.values()))  # a checksum may be True or 1
+        try:
+            return known[key]
+        except KeyError:
+            frame = encode(*args, **kwargs)
+        except TypeError:
+            return encode(*args, **kwargs)
+        if len(frame) <= KEPT_FRAME_BYTES:
+            if len(known) == KEPT_FRAMES:
+                known.clear()
+            known[key] = frame
+        return frame
+
+    return encode_once
 
 
 def base_command(name: str, **fields: Any) -> bytes:

@@ -16,6 +16,11 @@ TCP_PROTOCOL = 6
 ETHERTYPE_IPV4 = 0x0800
 ETHERTYPE_IPV6 = 0x86DD
 
+_TCP_HEADER = struct.Struct(">HHIIHHHH")
+_IPV4_HEADER = struct.Struct(">BBHHHBBH4s4s")
+_STATIONS = b"\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01"
+_ETHERTYPES = ETHERTYPE_IPV4.to_bytes(2, "big"), ETHERTYPE_IPV6.to_bytes(2, "big")
+
 
 @cache
 def _address(text: str) -> bytes:
@@ -35,10 +40,10 @@ def tcp_segment(
     options: bytes = b"",
 ) -> bytes:
     """A TCP header (sequence numbers taken modulo 2^32; options padded to 32 bits) and its payload."""
-    options += b"\x00" * (-len(options) % 4)
+    if options:
+        options += b"\x00" * (-len(options) % 4)
     offset_and_flags = (5 + len(options) // 4) << 12 | flags
-    header = struct.pack(
-        ">HHIIHHHH",
+    header = _TCP_HEADER.pack(
         source_port,
         destination_port,
         sequence & 0xFFFF_FFFF,
@@ -52,11 +57,8 @@ def tcp_segment(
 
 
 def _checksum(header: bytes) -> int:
-    """The Internet checksum (RFC 1071) of an even number of bytes."""
-    total: int = sum(struct.unpack(f">{len(header) // 2}H", header))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
+    """The Internet checksum (RFC 1071) of an even number of bytes, not all 0: a sum of words with carries is one modulo 65535."""
+    return 0xFFFF - (int.from_bytes(header, "big") % 0xFFFF or 0xFFFF)
 
 
 def ipv4(
@@ -71,8 +73,7 @@ def ipv4(
 ) -> bytes:
     """An IPv4 packet. `fragment` is the raw field: flags and offset in units of eight bytes (default: don't fragment)."""
     header_bytes = 20 + len(options)
-    header = struct.pack(
-        ">BBHHHBBH4s4s",
+    header = _IPV4_HEADER.pack(
         0x40 | header_bytes // 4,
         0,
         header_bytes + len(body),
@@ -85,7 +86,7 @@ def ipv4(
         _address(destination),
     )
     header += options
-    return header[:10] + struct.pack(">H", _checksum(header)) + header[12:] + body
+    return header[:10] + _checksum(header).to_bytes(2, "big") + header[12:] + body
 
 
 def ipv6(source: str, destination: str, body: bytes, *, next_header: int = TCP_PROTOCOL) -> bytes:
@@ -103,6 +104,5 @@ def ip_packet(source: str, destination: str, segment: bytes, identification: int
 
 def ethernet(packet: bytes, *, vlan_tags: tuple[int, ...] = ()) -> bytes:
     """An Ethernet frame around an IP packet; tags (802.1Q, outermost first) if asked for."""
-    ethertype = ETHERTYPE_IPV4 if packet[0] >> 4 == 4 else ETHERTYPE_IPV6
-    tags = b"".join(struct.pack(">HH", 0x8100, tag) for tag in vlan_tags)
-    return b"\x02\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x01" + tags + struct.pack(">H", ethertype) + packet
+    tags = b"".join([struct.pack(">HH", 0x8100, tag) for tag in vlan_tags])
+    return _STATIONS + tags + (_ETHERTYPES[0] if packet[0] >> 4 == 4 else _ETHERTYPES[1]) + packet
