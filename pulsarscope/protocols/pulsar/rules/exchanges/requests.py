@@ -135,6 +135,7 @@ class RequestRule(ConnectionRule):
         "_connected_at",
         "_context",
         "_doubtful",
+        "_moved",
         "_opening",
         "_probes",
         "_queued",
@@ -164,6 +165,9 @@ class RequestRule(ConnectionRule):
         """Frame names of PRODUCERs that request to wait for their turn; their answers may come late."""
         self._probes: dict[str, None] = NOTHING
         """Frame names of PARTITIONED_METADATA requests that only check whether a topic exists."""
+        self._moved: dict[str, ExchangeRow] = NOTHING
+        """By id of producers from before the capture, the first SEND that a broker refused because it gives up the topic, until the client
+        asks for its topics again."""
 
     def _open(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
         self._burst = self._burst + 1 if self._opening else 1
@@ -171,9 +175,13 @@ class RequestRule(ConnectionRule):
 
     def _producer(self, row: FrameRow) -> None:
         self._open(row)
+        self._moved = NOTHING
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
             self._queued = self._queued or {}
             self._queued[where_of(row).name] = None
+
+    def _lookup(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
+        self._moved = NOTHING  # its topics have names from now on
 
     def _metadata(self, row: FrameRow) -> None:
         if (row.fields or {}).get("metadata_auto_creation_enabled") is False:
@@ -198,8 +206,16 @@ class RequestRule(ConnectionRule):
             return
         if schemas.has_none(row) or (row.error == "TopicNotFound" and where_of(row).name in self._probes):
             return  # clients check in this way for retry and dead letter topics of earlier versions
-        if departures.is_moving(row.error, row.error_message) and row.topic is not None:
-            return  # a finding only if no client comes back, which only all connections together show
+        if departures.is_moving(row.error, row.error_message):
+            if row.topic is not None:
+                return  # a finding only if no client comes back, which only all connections together show
+            if row.request == "SEND" and len(self._moved) < REQUESTS_MAX:
+                self._moved = self._moved or {}
+                self._moved.setdefault((row.key or "").partition(":")[0], row)
+                return
+        self._report_refusal(row)
+
+    def _report_refusal(self, row: ExchangeRow) -> None:
         where = where_of(row)
         is_large = row.error == "NotAllowedError" and TOO_LARGE in (row.error_message or "").lower()
         code = "auth-failed" if row.error in AUTHORIZATION_ERRORS else "message-too-large" if is_large else "request-failed"
@@ -275,6 +291,8 @@ class RequestRule(ConnectionRule):
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report unrequested responses, unanswered requests, and doubtful exchanges."""
         self._settle()
+        for refused in self._moved.values():
+            self._report_refusal(refused)
         thresholds = self._context.thresholds
         for response, (count, first, latest) in self._unrequested.items():
             if row.opened == "midstream" and latest - row.start < thresholds.ns("response-unrequested-attached-seconds"):
@@ -309,7 +327,12 @@ class RequestRule(ConnectionRule):
         return True
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
-    frames: ClassVar[Handlers] = {"PRODUCER": _producer, "SUBSCRIBE": _open, "PARTITIONED_METADATA": _metadata}
+    frames: ClassVar[Handlers] = {
+        "PRODUCER": _producer,
+        "LOOKUP": _lookup,
+        "SUBSCRIBE": _open,
+        "PARTITIONED_METADATA": _metadata,
+    }
     # other findings about ACKs: acks.py; about PINGs: closing.py; about late receipts: publishing.py
     exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _ack, "PING": _ping, "SEND": _refusal}
 

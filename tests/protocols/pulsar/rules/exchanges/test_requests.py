@@ -280,3 +280,21 @@ def test_a_refusal_of_a_moving_topic_counts_if_its_client_is_seen_to_fail(tmp_pa
     talk.client(PING).server(PONG)
     found = diagnose(tmp_path, talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")).of("request-failed")
     assert len(found) == (not lost and (end != "open" or rest > 2000))
+
+
+@pytest.mark.parametrize(("count", "asks"), [*product((1, 3), ("", "LOOKUP", "PRODUCER"))])
+@pytest.mark.parametrize("closes_first", [False, True])
+def test_a_refused_send_of_a_moving_topic_without_a_name_counts_unless_its_client_asks_again(
+    tmp_path: Path, count: int, asks: str, *, closes_first: bool
+) -> None:
+    """The capture begins after the producers were made."""
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650)).client(PING).server(PONG)
+    for number in range(count):
+        closing, refusal = close_producer(number), send_error("PersistenceError", "fenced", number, 1)
+        talk.client(send(number, 1)).server(*((closing, refusal) if closes_first else (refusal, closing)))
+    if asks == "LOOKUP":
+        talk.client(lookup(3)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", 3))
+    elif asks:
+        talk.client(producer(1, request=3)).server(created(request=3))
+    found = diagnose(tmp_path, talk.wait(SECOND).client(PING).server(PONG).close()).of("request-failed")
+    assert sum((row.evidence or {}).get("count", 1) for row in found) == (0 if asks else count)
