@@ -42,7 +42,7 @@ class PlainEnd(msgspec.Struct, gc=False, frozen=True):
     source: str | None
     file: int
     state: tuple[Any, ...]
-    """State of TCP, as taken by `tcp.complete_connections.closed_connection`."""
+    """State of TCP, as taken by `tcp.closed_connections.closed_connection`."""
     told: tuple[tuple[int, int], dict[str, Any]]
     """Number of frames of client and server, and their statements about themselves, for columns of the row."""
 

@@ -27,7 +27,7 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, ExchangeRow
-from pulsarscope.tcp.complete_connections import closed_connection
+from pulsarscope.tcp.closed_connections import closed_connection
 from pulsarscope.tcp.connection import pack
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """Assembler: blocks of segments in, connections with ordered streams out.
 
-Segments take one of three paths. `_in_order` appends in-order segments of connections that neither begin nor end in the block.
-`complete_connection` takes connections that do both. All other packets go through `Assembler._receive` and `Stream.receive` one by one, in
-capture order over both directions: those of connections that begin, end, or have a segment out of order in the block. When the compiled
-reader holds the segments and few are out of order, the runs of in-order segments between these are taken together.
+Segments take one of two paths. `_in_order` appends in-order segments of connections that neither begin nor end in the block. All other
+packets go through `Assembler._receive` and `Stream.receive` one by one, in capture order over both directions: those of connections that
+begin, end, or have a segment out of order in the block. When the compiled reader holds the segments and few are out of order, the runs of
+in-order segments between these are taken together.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.limits import (
     CLOSED_CONNECTION_NANOSECONDS,
     IDLE_CONNECTION_NANOSECONDS,
@@ -22,12 +21,11 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.model.live_limits import LIVE_HOLE_NANOSECONDS_MAX, LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
 from pulsarscope.tcp.captured_twice import note_handshake_copy
-from pulsarscope.tcp.complete_connections import CompleteConnection, complete_connection
 from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, open_connection
 from pulsarscope.tcp.connection_table import ConnectionTable
 from pulsarscope.tcp.copies import Identity, identity
 from pulsarscope.tcp.first_close import note_end
-from pulsarscope.tcp.pieces import Data, Item, Piece, at_moment
+from pulsarscope.tcp.pieces import Piece, at_moment
 from pulsarscope.tcp.resets import begun_after, foreign_reset
 from pulsarscope.tcp.sequence import sequence_difference
 from pulsarscope.tcp.strays import Strays
@@ -75,7 +73,7 @@ class Assembler(ConnectionTable):
             resumed: connections that another reader has followed up to packets of this block.
         """
         file = block.file
-        independent, ordered, complete = self._classify(block)
+        independent, ordered = self._classify(block)
         mixed: list[tuple[int, bytes, ConnectionEvents]] = []
         for connection, flows in independent.items():
             if self._take_in_order(connection, flows, file):
@@ -86,22 +84,18 @@ class Assembler(ConnectionTable):
                 ordered += self._take_mixed(connection, [(stream, segments) for stream, segments, _ in flows], file)
                 if connection.events is not None:
                     mixed.append((min(segments[0][0] for _, segments, _ in flows), b"", connection.events))
-        if ordered or complete or resumed or mixed:
-            entries: list[tuple[int, bytes, Segment | CompleteConnection | ConnectionEvents | list[tuple[bytes, Segment]]]] = [
-                (candidate.packet, candidate.connection.key, candidate) for candidate in complete
-            ]
+        if ordered or resumed or mixed:
+            entries: list[tuple[int, bytes, Segment | ConnectionEvents | list[tuple[bytes, Segment]]]]
+            entries = [(first, b"", packets) for first, packets in resumed]
             if mixed:
                 later = {id(events) for _, _, events in mixed}
                 self._touched = [events for events in self._touched if id(events) not in later]
                 entries += mixed
-            entries += [(first, b"", packets) for first, packets in resumed]
             for key, segments in ordered:
                 entries += zip(map(_packet_of, segments), repeat(key), segments, strict=False)
             entries.sort(key=_packet_of)  # by number only: half the time of comparing tuples
             for _, key, entry in entries:
-                if isinstance(entry, CompleteConnection):
-                    self._take_complete(entry, file)
-                elif isinstance(entry, ConnectionEvents):  # as if its packets had come one by one as well
+                if isinstance(entry, ConnectionEvents):  # as if its packets had come one by one as well
                     self._touched.append(entry)
                 elif isinstance(entry, list):
                     for of, segment in entry:
@@ -153,31 +147,20 @@ class Assembler(ConnectionTable):
 
     def _classify(
         self, block: Block
-    ) -> tuple[dict[Connection, list[tuple[Stream, list[Segment], int]]], list[tuple[bytes, list[Segment]]], list[CompleteConnection]]:
+    ) -> tuple[dict[Connection, list[tuple[Stream, list[Segment], int]]], list[tuple[bytes, list[Segment]]]]:
         """Split the flows of a block by the path that they take.
 
         Returns:
             Flows whose two directions can be processed one after the other if in order, as (stream, segments, latest time) by connection;
-            flows that need capture order; and complete connections.
+            and flows that need capture order.
         """
         table = self._table
-        complete: list[CompleteConnection] = []
-        reverse_keys: set[bytes] = set()
         controlled = {table.get(key) for key in block.control}
         independent: dict[Connection, list[tuple[Stream, list[Segment], int]]] = {}
         ordered = []
         resumed: set[Connection] = set()
         for key, segments in block.flows.items():
             connection = table.get(key)
-            if connection is None:
-                if key in reverse_keys:
-                    continue
-                other = reverse_key(key)
-                candidate = complete_connection(key, segments, block.flows[other], block.file) if other in block.flows else None
-                if candidate is not None:
-                    complete.append(candidate)
-                    reverse_keys.add(other)
-                    continue
             if not isinstance(connection, Connection) or connection.closing or connection.buffered or connection in controlled:
                 ordered.append((key, segments))
                 continue
@@ -188,7 +171,7 @@ class Assembler(ConnectionTable):
             independent.setdefault(connection, []).append((stream, segments, latest))
         for connection in resumed:
             ordered += [(stream.key, segments) for stream, segments, _ in independent.pop(connection)]
-        return independent, ordered, complete
+        return independent, ordered
 
     def _take_in_order(self, connection: Connection, flows: list[tuple[Stream, list[Segment], int]], file: int) -> bool:
         """Take segments of both directions if all are in order; otherwise take none, and return False."""
@@ -369,24 +352,6 @@ class Assembler(ConnectionTable):
             items[:] = [at_moment(item, segment[0]) for item in items]
         self._note(another, *begun_after(connection, [*((stray_key, stray) for stray_key, stray, _ in held), (key, segment)]))
         return True
-
-    def _take_complete(self, complete: CompleteConnection, file: int) -> None:
-        """Take a connection that begins and ends in this block, at the packet that closes it."""
-        connection = complete.connection
-        first, second = connection.streams
-        self._table[first.key] = self._table[second.key] = connection
-        items: tuple[list[Item], list[Item]] = ([], [])
-        for of_stream, pieces in zip(items, complete.pieces, strict=True):
-            if pieces:
-                of_stream.append(Data(file, 0, pieces))
-        # Like `_touch` and `_close`, without the work for streams that lack bytes or may get more.
-        connection.events = events = ConnectionEvents(connection, file, items, opened=True, ended=True)
-        self._touched.append(events)
-        self._note_closed(connection, file, complete.packet)
-        connection.closed = "fin"
-        connection.ended = True
-        connection.ended_file = file
-        connection.ending = complete.time
 
     def _reset(self, connection: Connection, index: int, segment: Segment, file: int) -> None:
         stream = connection.streams[index]

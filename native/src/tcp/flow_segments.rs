@@ -9,7 +9,6 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
 use crate::capture::packet_copies::PacketCopies;
 use crate::capture::pieces::{item, Piece};
 use crate::capture::segments::{Segment, Segments};
-use crate::tcp::complete::{self, ConnectionTuple};
 use crate::tcp::packed_frames::{FrameRange, PackedFrames};
 
 /// Pieces, their size, the bytes missing behind them, and the number of the packet that lacks these.
@@ -117,11 +116,6 @@ impl Segments {
             }
         }
         Ok((found, length))
-    }
-
-    /// The connection of a client's segments and the server's, if it begins and ends with them; see `complete::connection`.
-    fn complete(&self, py: Python<'_>, server: &Segments, longest: i64) -> Option<ConnectionTuple> {
-        complete::connection(py, self, server, longest)
     }
 
     /// The number of segments that are not in order, or need closer examination, and the packet of the first one; the first segment in

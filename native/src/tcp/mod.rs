@@ -1,7 +1,6 @@
 //! Plain connections: seen from their SYN on, in order.
 
 pub(crate) mod closed_connections;
-pub(crate) mod complete;
 pub(crate) mod flow_segments;
 pub(crate) mod kept_packets;
 pub(crate) mod packed_frames;
