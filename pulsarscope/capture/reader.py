@@ -29,6 +29,9 @@ from pulsarscope.model.text import STANDARD_INPUT, input_name, plural
 Opener = Callable[[str], AbstractContextManager["ByteStream"]]
 """Function that opens a path; raises OSError."""
 
+SMALL_BLOCK_MAX_BYTES = READ_BLOCK_MAX_BYTES // 2
+"""Largest read where rules take frames in columns, or packets are kept as they are stored: 4 MiB less with many frames in a packet."""
+
 SHORT_READ_BYTES, SHORT_FLOWS = 256 << 10, 32
 """Minimum size of a read after a block in which more than SHORT_FLOWS flows, and most of all, begin or end: a connection split over two
 blocks costs several times as much as one within a block. 512 KiB would save another sixth, and take 2 MiB."""
@@ -92,6 +95,8 @@ class BlockReader:
         self.in_columns = False
         """Set by a consumer that keeps frames in columns: more of the heap is kept, whose pages would otherwise go back to the kernel
         between blocks."""
+        self.needs_small_blocks = records
+        """Set by a consumer that keeps a multiple of a block's bytes."""
         self.looks_like = ""
         """Apparent type of an input that is not a capture; "" if it began like one."""
         self._iterator: Generator[Block, None, None] = self._blocks()
@@ -158,10 +163,11 @@ class BlockReader:
                             target = len(chunk) * packets // block.packets * factor
                             are_short = len(block.control) > max(SHORT_FLOWS, flows // 2)
                             least = SHORT_READ_BYTES if are_short else READ_BLOCK_BYTES
-                            self._read_bytes = min(max(target, least), READ_BLOCK_MAX_BYTES * factor)
+                            most = (SMALL_BLOCK_MAX_BYTES if self.needs_small_blocks else READ_BLOCK_MAX_BYTES) * factor
+                            self._read_bytes = min(max(target, least), most)
                             needed = 4 * HEAP_KEPT_BYTES if self.in_columns else self._read_bytes
                             if needed > kept:
-                                bytes(kept := max(needed, READ_BLOCK_MAX_BYTES * factor))
+                                bytes(kept := max(needed, most))
                     if self._decoder is not None and self._decoder.stopped:
                         break
             last = self._last_block(self._progress.damage)

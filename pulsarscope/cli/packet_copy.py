@@ -117,6 +117,7 @@ def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter |
         payload=None if row_filter is None else row_filter.payload,
         rows_max=ROWS_MAX,
         rules=rules,
+        any_order=True,
         places=True,
         columns=columns,
         frames_alone=columns and kinds == (FrameRow.kind,) and not rules,

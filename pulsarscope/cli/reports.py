@@ -73,6 +73,7 @@ def run_options(request: CommandRequest, kinds: Iterable[str], *, rules: bool) -
         payloads=rules,
         rows_max=ROWS_MAX,
         rules=rules,
+        any_order=rules,
         anchors=True,
     )
 

@@ -51,6 +51,8 @@ class Options(msgspec.Struct, frozen=True):
     """True to put a RawFrame after each FrameRow."""
     rules: bool = False
     """True to run the rules of the dissectors: their findings come among the others."""
+    any_order: bool = False
+    """True if the order of the rows of different connections makes no difference: smaller blocks may then save memory."""
     anchors: bool = False
     """True to hand on the rows of anchors, by which legs of paths are found (`dissect.contract.legs`)."""
     live: bool = False

@@ -16,10 +16,12 @@ from pulsarscope.model.platform import NATIVE
 from pulsarscope.protocols.pulsar.entry import reader as entry_reader
 from pulsarscope.protocols.pulsar.session import sends
 from pulsarscope.protocols.pulsar.session.session import PulsarSession
-from tests.scenarios.both_readers import BothReaders
+from tests.places import CAPTURES
+from tests.scenarios.both_readers import BothReaders, blocks_of, reader
 from tests.scenarios.capture_mutations import corpus_options
 from tests.scenarios.capturefile import pcap
 from tests.scenarios.chance import randoms
+from tests.scenarios.command_line import execute_here
 from tests.scenarios.commands import (
     TOPIC,
     ack,
@@ -276,3 +278,17 @@ def test_messages_that_wait_need_no_object_of_python(tmp_path: Path, monkeypatch
     check(tmp_path, talk, asked=(MESSAGES,), block=4096)
     assert held.count("off") == 400
     assert held.count("require") < 100, "those before the connection is known"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["decode --records all -f ndjson", "diagnose -f json --fail-on never"])
+@pytest.mark.parametrize("name", ["errors.pcap", "kafka07.pcap", "shared-nack-dlq.pcap", "token-auth-py.pcap"])
+def test_the_compiled_reader_orders_rows_like_the_reference_in_captures_of_many_blocks(name: str, command: str) -> None:
+    """Findings stand at the ends of blocks, whose sizes thus count."""
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    outputs = []
+    for choice in ("off", "require"):
+        with reader(choice), blocks_of(4000):
+            outputs.append(execute_here(*command.split(), "-q", str(CAPTURES / name)))
+    assert outputs[0].stdout == outputs[1].stdout
+    assert (outputs[0].returncode, outputs[1].returncode) == (0, 0)

@@ -269,6 +269,7 @@ def test_a_connection_that_seems_to_be_of_the_one_before_is_copied_from_its_firs
     """Its first packet is a stray until the server answers, here in another block."""
     monkeypatch.setattr("pulsarscope.capture.reader.READ_BLOCK_BYTES", 100)
     monkeypatch.setattr("pulsarscope.capture.reader.READ_BLOCK_MAX_BYTES", 100)
+    monkeypatch.setattr("pulsarscope.capture.reader.SMALL_BLOCK_MAX_BYTES", 100)
     first = Conversation().handshake().client(CONNECT).server(CONNECTED).packets
     second = Conversation(client_isn=1_258_000_000).client(PING).server(PONG).close().packets
     path = write_pcap(tmp_path / "in.pcap", [*first, *second])

@@ -44,8 +44,12 @@ from tests.scenarios.wire_mutations import damaged, joined_frame, mutated_messag
 
 @contextmanager
 def blocks_of(size: int | None) -> Iterator[None]:
-    """Read captures in blocks of this size; None: as usual."""
-    with patch.multiple(capture_reader, READ_BLOCK_BYTES=size, READ_BLOCK_MAX_BYTES=size) if size else nullcontext():
+    """Read captures in blocks of this size, and of half of it where small ones are read; None: as usual."""
+    with (
+        patch.multiple(capture_reader, READ_BLOCK_BYTES=size, READ_BLOCK_MAX_BYTES=size, SMALL_BLOCK_MAX_BYTES=size // 2)
+        if size
+        else nullcontext()
+    ):
         yield
 
 

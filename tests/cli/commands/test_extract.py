@@ -29,7 +29,7 @@ from pulsarscope.cli.arguments.options import ReadOptions
 from pulsarscope.cli.packet_copy import write_packets
 from pulsarscope.model.errors import CaptureError, OutputError, UsageError
 from tests.places import CAPTURES
-from tests.scenarios.both_readers import reader
+from tests.scenarios.both_readers import blocks_of, reader
 from tests.scenarios.capture_bytes import Pcapng
 from tests.scenarios.capturefile import Packet, pcap, write_pcap
 from tests.scenarios.chance import randoms
@@ -575,9 +575,7 @@ SELECTIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("form", ["pcap", "pcapng", "two-interfaces"])
-def test_the_compiled_reader_copies_the_same_packets_wherever_blocks_end(
-    selection: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_compiled_reader_copies_the_same_packets_wherever_blocks_end(selection: str, form: str, tmp_path: Path) -> None:
     """Covers long and short connections, with losses, copies, disorder and resets."""
     pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
     random = Random(f"{selection} {form}")  # noqa: S311 - repeatable
@@ -610,9 +608,7 @@ def test_the_compiled_reader_copies_the_same_packets_wherever_blocks_end(
     copies = []
     for choice, size in (("off", 1 << 20), ("require", 1 << 20), ("require", random.randint(500, 9000))):
         out = tmp_path / f"{choice}-{size}.pcapng"
-        with monkeypatch.context() as patched, reader(choice):
-            patched.setattr("pulsarscope.capture.reader.READ_BLOCK_BYTES", size)
-            patched.setattr("pulsarscope.capture.reader.READ_BLOCK_MAX_BYTES", size)
+        with blocks_of(size), reader(choice):
             write_packets(ExtractRequest(files=[str(path), str(path)], out=str(out), quiet=True, **SELECTIONS[selection]))
         copies.append(out.read_bytes())
     assert copies[0] == copies[1] == copies[2]
