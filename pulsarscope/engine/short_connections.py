@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents
 
 AT_A_TIME = 256
-"""Closed connections that become objects together."""
+"""Connections that become objects together."""
 
 
 class ShortConnections:
@@ -110,7 +110,8 @@ class ShortConnections:
 
     def hand_over(self, assembler: Assembler, *, closed: bool = False) -> None:
         """Hand over all open connections to the assembler; with `closed`, closed ones, too."""
-        self._catch_up(self._compiled.end(all=True), assembler)
+        self._compiled.end(all=True)
+        self._take_given_up(assembler)
         if closed:
             self._hand_over_closed(assembler)
 
@@ -119,7 +120,8 @@ class ShortConnections:
 
         Yield the closed ones whose rows are to be written, ordered by their last packets: some at a time, as there may be very many.
         """
-        self._catch_up(self._compiled.end(all=False), assembler)
+        self._compiled.end(all=False)
+        self._take_given_up(assembler)
         self._note_starts()
         self._timelines.forget_added()
         return map(self._ended, chain.from_iterable(iter(partial(self._compiled.take_finished, AT_A_TIME), [])))
@@ -128,6 +130,11 @@ class ShortConnections:
         """Record where the streams of connections begin that have ended here."""
         if self._totals.starts is not None:
             self._totals.starts.extend(*self._compiled.take_starts())
+
+    def _take_given_up(self, assembler: Assembler) -> None:
+        """Hand over the connections that the compiled reader gives up: some at a time, as there may be very many."""
+        while packets := self._compiled.take_given_up(AT_A_TIME):
+            self._catch_up(packets, assembler)
 
     def _catch_up(self, packets: list[tuple[bytes, Segment]], assembler: Assembler) -> None:
         """Bring connections to their current state, by their packets."""

@@ -28,7 +28,7 @@ use crate::tcp::plain_tcp::{opens, Brings, PlainTcp, TcpBounds};
 /// Maximum number of packets and bytes kept of a connection; a longer one does not count as short.
 const PACKETS_MAX: usize = 512;
 const BYTES_MAX: usize = 32 << 10;
-/// Bytes kept of all connections, with their packets: beyond that, the largest ones are handed to Python, until half is left.
+/// Bytes kept of all connections, with their packets: beyond that, the largest ones are handed to Python, until seven eighths are left.
 const KEPT_MAX_BYTES: usize = 16 << 20;
 /// As `FILE_SHIFT` in `model.flow`.
 const FILE_SHIFT: u32 = 40;
@@ -121,6 +121,8 @@ pub struct ShortConnections {
     /// Connections that the current block has closed.
     closing: Vec<Closed>,
     kept_bytes: usize,
+    /// Packets of connections that were given up, the latest connection first.
+    given_up: Vec<(Key, Kept)>,
     starts: Option<Starts>,
 }
 
@@ -147,6 +149,7 @@ impl ShortConnections {
             closed,
             closing,
             kept_bytes: 0,
+            given_up: Vec::new(),
             starts: places.then(Starts::default),
         }
     }
@@ -199,22 +202,26 @@ impl ShortConnections {
         forgotten
     }
 
-    /// Give up all open connections, and return their packets; or, if nothing follows, only the packets of those that Python has more to
-    /// report on.
-    fn end<'py>(&mut self, py: Python<'py>, all: bool) -> PyResult<Vec<KeyedSegment<'py>>> {
+    /// Give up all open connections; or, if nothing follows, only those that Python has more to report on, and forget the others.
+    fn end(&mut self, all: bool) {
         let (rows, exchanges) = (self.rows, self.plainness.exchanges);
         let is_quiet =
             |open: &Open| !rows && open.tcp.is_complete() && open.rests.iter().all(Vec::is_empty) && open.conversation.is_told(exchanges);
-        let mut released = Vec::new();
         for (key, open) in self.open.drain() {
             if all || !is_quiet(&open) {
-                released.push((key, open.kept));
+                self.given_up.push((key, open.kept));
             } else {
                 note(&mut self.starts, &open);
             }
         }
+        self.given_up.sort_unstable_by_key(|(_, kept)| std::cmp::Reverse(kept.first()));
         self.kept_bytes = 0;
-        packets_of(py, released)
+    }
+
+    /// Take the packets of connections that were given up, at most `most`, in the order in which they began.
+    fn take_given_up<'py>(&mut self, py: Python<'py>, most: usize) -> PyResult<Vec<KeyedSegment<'py>>> {
+        let first = self.given_up.len().saturating_sub(most);
+        packets_of(py, self.given_up.split_off(first))
     }
 
     /// Take the connections that have ended here since the last call.
@@ -499,7 +506,7 @@ impl ShortConnections {
         if self.kept_bytes > KEPT_MAX_BYTES {
             let mut costs: Vec<(usize, i64, Key)> = self.open.iter().map(|(key, open)| (open.cost(), -open.tcp.begun().0, *key)).collect();
             costs.sort_unstable();
-            while let Some((cost, _, key)) = costs.pop().filter(|_| self.kept_bytes > KEPT_MAX_BYTES / 2) {
+            while let Some((cost, _, key)) = costs.pop().filter(|_| self.kept_bytes > KEPT_MAX_BYTES / 8 * 7) {
                 self.kept_bytes -= cost;
                 released.extend(self.open.remove(&key).map(|open| (key, open.kept)));
             }

@@ -36,6 +36,11 @@ impl Kept {
         self.packets.len() * size_of::<Packet>() + self.bytes.len()
     }
 
+    /// Number of the first packet.
+    pub fn first(&self) -> Option<i64> {
+        self.packets.first().map(|packet| packet.number)
+    }
+
     /// Add a packet.
     pub fn add(&mut self, py: Python<'_>, of_client: bool, of: &Segments, segment: &Segment) {
         let Segment { packet: number, time, sequence, acknowledgment, window, identification, flags, .. } = *segment;
