@@ -315,6 +315,34 @@ def test_consumers_that_prefetch_much_and_do_little(times: int, every: int, work
     assert text.endswith(", with no messages acknowledged by any.") == (not work)
 
 
+def reading_on(times: int, every: int, messages: int, where: str) -> Conversation:
+    """Consumers, seen without their messages, that acknowledge cumulatively, up to `messages` entries further than the one before."""
+    talk = connected()
+    for number in range(times):
+        start, last = talk.time_ns, (number + 1) * messages - 1
+        before: dict[str, Any] = {"start_message_id": {"ledgerId": 7, "entryId": last - messages}} if where == "start" and number else {}
+        if where == "latest":
+            before = {"start_message_id": {"ledgerId": (1 << 63) - 1, "entryId": (1 << 63) - 1}}
+        talk.client(
+            subscribe(number, "s" if where == "subscription" else f"r-{number}", 2 * number, durable=where == "subscription", **before)
+        )
+        talk.client(flow(1000, number), ack(last, number=number, kind="Cumulative"), close_consumer(number, 2 * number + 1))
+        talk.wait(max(every - (talk.time_ns - start), 0))
+    return talk
+
+
+@pytest.mark.parametrize(("times", "every"), [(14, 2500), (20, 900)])
+@pytest.mark.parametrize(("messages", "where"), [(100, "subscription"), (100, "start"), (9, "subscription"), (9, "start")])
+def test_consumers_of_a_one_way_capture_that_each_get_on(times: int, every: int, messages: int, where: str, tmp_path: Path) -> None:
+    assert with_code(findings_of(tmp_path, reading_on(times, every * MILLISECOND, messages, where)), "consumer-churn") == []
+
+
+@pytest.mark.parametrize(("times", "every"), [(14, 2500), (20, 900)])
+@pytest.mark.parametrize(("messages", "where"), [(1, "subscription"), (1, "start"), (3, "subscription"), (100, "latest"), (2, "latest")])
+def test_consumers_of_a_one_way_capture_that_hardly_get_on(times: int, every: int, messages: int, where: str, tmp_path: Path) -> None:
+    only(findings_of(tmp_path, reading_on(times, every * MILLISECOND, messages, where)), "consumer-churn")
+
+
 def test_idle_consumers_of_other_topics_do_not_excuse_or_accuse(tmp_path: Path) -> None:
     """Only the work of the consumer itself counts."""
     talk = prefetching(20, 400 * MILLISECOND, 20, grouped=20, talk=with_others("consumer", 300))

@@ -165,6 +165,10 @@ class ConsumerWork(msgspec.Struct):
 
     first: Position | None = None
     """First entry that it got."""
+    start: Position | None = None
+    """Entry after which it begins, if its SUBSCRIBE names one."""
+    subscription: tuple[str | None, str | None] | None = None
+    """Topic and durable subscription."""
     acknowledged: int = 0
     has_flowed: bool = False
     asked: int = 0
@@ -186,6 +190,8 @@ class ChurnRule(ConnectionRule):
         """Work of open consumers by id."""
         self._unsubscribed: dict[int, None] = {}
         """Ids of consumers that were unsubscribed, and not closed yet."""
+        self._reached: dict[tuple[str | None, str | None] | None, Position] = NOTHING
+        """Position of the latest cumulative ACK by topic and durable subscription."""
         self._is_known = True
         """False when more were open at once than are followed, so that their work is unknown."""
 
@@ -217,6 +223,9 @@ class ChurnRule(ConnectionRule):
         self._unsubscribed.pop(_consumer_id(row), None)
         work = self._work_of(row)  # after a SEEK it subscribes again
         work.first, work.has_flowed = None, False
+        fields = row.fields or NOTHING
+        work.subscription = (row.topic, row.subscription) if fields.get("durable", True) else None
+        work.start = position_of(fields["start_message_id"]) if fields.get("start_message_id") else None
 
     def _flow(self, row: FrameRow) -> None:
         work = self._work_of(row)
@@ -236,9 +245,14 @@ class ChurnRule(ConnectionRule):
             work.acknowledged += len(message_ids)
             return
         for ledger, entry in map(position_of, message_ids):
-            first = work.first or (ledger, entry)  # at least this one, if its messages are not in the capture
-            covered = entry + 1 - (first[1] if first[0] == ledger else 0)
+            if work.first is None:  # its messages are not in the capture: at least this one, or all from its start
+                start = work.start or self._reached.get(work.subscription, (-1, 0))
+                work.first = ledger, min(start[1] + 1, entry) if start[0] == ledger else entry
+            covered = entry + 1 - (work.first[1] if work.first[0] == ledger else 0)
             work.acknowledged = max(work.acknowledged, covered)
+            if work.subscription is not None:
+                self._reached = self._reached or {}
+                remember(self._reached, work.subscription, (ledger, entry), TOPICS_MAX)
 
     def _close_producer(self, row: FrameRow) -> None:
         number = (row.fields or NOTHING).get("producer_id", -1)
