@@ -30,6 +30,7 @@ MODULES = (
 )
 """Importing these modules fills TESTED."""
 
+CODES = all_codes()
 ROWS = bad_inputs()
 TEXT = page()
 LATER = ("Not decrypted yet", "Not made yet", "Cannot be")
@@ -39,9 +40,9 @@ def test_the_page_is_what_the_generator_writes() -> None:
     assert PAGE.read_text(encoding="utf-8") == TEXT, "run python docs/make_findings.py"
 
 
-@pytest.mark.parametrize("code", all_codes())
+@pytest.mark.parametrize("code", CODES)
 def test_every_code_is_on_the_page_with_its_meaning(code: str) -> None:
-    known = all_codes()[code]
+    known = CODES[code]
     section = TEXT.partition(f"\n### {code}\n")[2].partition("\n#")[0].replace("&lt;", "<").replace("\\|", "|")
     assert f"**{known.severity}**" in section
     for wording in known.wordings:
@@ -51,7 +52,7 @@ def test_every_code_is_on_the_page_with_its_meaning(code: str) -> None:
     assert f"```\n{known.example}\n```" in section
 
 
-@pytest.mark.parametrize("entry", [entry for entry in all_codes().values() if entry.code not in LIVE_CODES], ids=lambda entry: entry.code)
+@pytest.mark.parametrize("entry", [entry for entry in CODES.values() if entry.code not in LIVE_CODES], ids=lambda entry: entry.code)
 def test_every_example_runs(captures: Path, entry: FindingEntry) -> None:
     program, *arguments = shlex.split(entry.example.replace("FILE", str(captures / "errors.pcap")))
     result = CliRunner().invoke(app, [*arguments, "-f", "ndjson", "--fail-on", "never"])
@@ -67,7 +68,7 @@ def test_the_catalogue_is_whole_and_in_order() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.number))
 def test_every_row_names_codes_that_exist_and_says_what_happens(row: BadInput) -> None:
-    assert set(row.codes) <= all_codes().keys()
+    assert set(row.codes) <= CODES.keys()
     assert set(row.exits) <= {0, 2, 3, 4, 5}
     assert row.input
     assert row.handling.endswith(".")
