@@ -18,6 +18,7 @@ from tests.places import CAPTURES
 RAW = Options(raw=True, dissectors=make_dissectors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["stuck-consumer.pcap", "quickstart.pcapng", "java-schemas.pcap", "unload-terminate.pcap"])
 @pytest.mark.parametrize("size", [2_000, 8_000])
 def test_the_bytes_are_those_of_the_whole_capture(name: str, size: int) -> None:

@@ -52,6 +52,7 @@ def test_every_code_is_on_the_page_with_its_meaning(code: str) -> None:
     assert f"```\n{known.example}\n```" in section
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", [entry for entry in CODES.values() if entry.code not in LIVE_CODES], ids=lambda entry: entry.code)
 def test_every_example_runs(captures: Path, entry: FindingEntry) -> None:
     program, *arguments = shlex.split(entry.example.replace("FILE", str(captures / "errors.pcap")))

@@ -59,6 +59,7 @@ def test_larger_queues_and_few_messages_need_no_advice(tmp_path: Path, count: in
     assert ONE not in advice(tmp_path, consuming(count, permits, 1000, every, kind))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "permits", "every", "kind"), [*product((50, 90, 200), (1, 500), (1, 5, 15), ("Shared", "Exclusive"))])
 def test_an_ack_for_each_message_at_a_high_rate_is_reported(tmp_path: Path, count: int, permits: int, every: int, kind: str) -> None:
     assert EACH in advice(tmp_path, consuming(count, permits, 1, every, kind))

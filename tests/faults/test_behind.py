@@ -68,6 +68,7 @@ def every(pause: int, until: int, since: int = 100) -> list[int]:
     return [*range(since, until, pause)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("until", "arrives", "works", "options"),
     [
@@ -122,6 +123,7 @@ BURST, SLOW = [*range(100, 400, 2)], every(200, 6000)
 DURING = [*every(100, 6000), *range(6000, 9000, 10)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arrivals", "acks", "options"),
     [

@@ -62,12 +62,14 @@ def sharing(folder: Path, missing: int, length: int, *, held: int, unseen: range
     return diagnose(folder, holds, joins, publishing(90, 20 * MILLISECOND, until=length * SECOND))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("held", "missing", "length"), [*product((1, 5, 15), (5, 9, 20), (4, 6, 9))])
 def test_entries_of_a_held_key_that_nobody_gets_are_named(tmp_path: Path, held: int, missing: int, length: int) -> None:
     _, evidence = sharing(tmp_path, missing, length, held=held).only(BLOCKED)
     assert (evidence["message_id"], evidence["unacknowledged"], evidence["held_back"]) == ([7, 0], held, missing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("held", "unseen", "length", "missing"),
     [

@@ -225,6 +225,7 @@ def publishes(latency: Latency, *, count: int = 200, interval: float = 10) -> li
 PAUSE = stopped(50, 40, 2_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", [5, 10, 30])
 @pytest.mark.parametrize("bookies", [1, 3])
 @pytest.mark.parametrize(
@@ -264,6 +265,7 @@ def slow(number: int) -> float:
     return 2_600 + number if 100 <= number < 105 else healthy(number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("proxy", [None, 1, 20])
 @pytest.mark.parametrize(
     ("client", "bookies", "leg", "words"),

@@ -199,6 +199,7 @@ def close_others(talk: Conversation, kind: str, number: int) -> Conversation:
     return talk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", ["consumer", "producer"])
 @pytest.mark.parametrize(
     ("times", "every", "messages", "churn"), [(12, 2 * SECOND, 150, False), (40, SECOND // 10, 30, False), (12, 400 * MILLISECOND, 1, True)]
@@ -241,6 +242,7 @@ def consuming(times: int, every: int, *, messages: int = 1, topics: int = 1, rea
     return talk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [20 * MILLISECOND, 120 * MILLISECOND, 400 * MILLISECOND, 1200 * MILLISECOND])
 @pytest.mark.parametrize("messages", [0, 1, 3])
 @pytest.mark.parametrize(("reader", "end"), [(False, "close"), (True, "close"), (False, "unsubscribe"), (False, "unsubscribe and close")])
@@ -299,6 +301,7 @@ def prefetching(
     return talk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("times", "every"), [(13, 2500), (20, 900)])
 @pytest.mark.parametrize("work", [{"grouped": 200}, {"grouped": 6}, {"cumulative": 200}, {"cumulative": 6}, {"permits": 500, "grouped": 1}])
 def test_consumers_that_acknowledge_much_at_once(times: int, every: int, work: dict[str, Any], tmp_path: Path) -> None:
@@ -306,6 +309,7 @@ def test_consumers_that_acknowledge_much_at_once(times: int, every: int, work: d
     assert with_code(findings_of(tmp_path, talk), "consumer-churn") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("times", "every"), [(13, 2500), (20, 900)])
 @pytest.mark.parametrize("work", [{}, {"grouped": 3}, {"cumulative": 3}, {"permits": 1, "grouped": 1}])
 def test_consumers_that_prefetch_much_and_do_little(times: int, every: int, work: dict[str, Any], tmp_path: Path) -> None:

@@ -270,6 +270,7 @@ def resumed(count: int, again: int, text: str) -> Conversation:
 RESUMPTIONS = [*product((90, 300, 2_000), (1, 10, 26, 64))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "again"), RESUMPTIONS)
 @pytest.mark.parametrize("end", ["rst", "fin"])
 def test_an_application_that_resumes_at_its_checkpoint_loses_nothing(tmp_path: Path, count: int, again: int, end: str) -> None:

@@ -37,6 +37,7 @@ def limited(
     return talk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seconds", "each", "period", "kind"),
     [*product((15, 40), (1, 5, 12), (1000,), ("Shared", "Exclusive")), (30, 3, 400, "Failover"), (40, 3, 3000, "Key_Shared")],

@@ -47,6 +47,7 @@ def taking(length: int, every: int, *, queue: int = 1000, kind: str = "Shared", 
     return talk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("length", "every", "queue", "kind"),
     [*product((4, 9), (35, 60, 150), (1000,), ("Shared", "Exclusive")), *product((4, 9), (60, 110), (4, 20), ("Shared", "Failover"))],
@@ -171,6 +172,7 @@ def bursting(calm: int, burst: int, rate: int, *, queue: int = 100_000) -> list[
     return [talk, other]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("calm", "burst", "rate"), [*product((5, 60), (3500,), (200, 500)), (20, 9000, 200), (2, 4500, 200)])
 @pytest.mark.parametrize("queue", [1, 100_000])
 def test_a_burst_at_the_end_of_the_capture_is_not(tmp_path: Path, calm: int, burst: int, rate: int, queue: int) -> None:
@@ -178,6 +180,7 @@ def test_a_burst_at_the_end_of_the_capture_is_not(tmp_path: Path, calm: int, bur
     assert GROWING not in diagnose(tmp_path, *bursting(calm, burst, rate, queue=queue)).codes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("calm", "burst"), [(20, 17_000), (20, 30_000), (1, 9000), (0, 5000)])
 def test_one_that_goes_on_or_came_from_the_beginning_is(tmp_path: Path, calm: int, burst: int) -> None:
     assert diagnose(tmp_path, *bursting(calm, burst, 200)).only(GROWING)[1]["grown"] > 300

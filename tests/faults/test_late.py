@@ -39,6 +39,7 @@ def getting(
     return talk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "grows", "offset"), [*product((80, 300, 2_000), (0.04, 0.08), (0, -3600))])
 def test_messages_that_come_later_and_later_are_reported(tmp_path: Path, count: int, grows: float, offset: int) -> None:
     diagnosis = diagnose(tmp_path, getting([offset + number * grows for number in range(count)], 100))
@@ -115,6 +116,7 @@ def test_what_waited_for_its_broker_is_the_slow_publish(tmp_path: Path, grows: f
     assert LATE not in codes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wait", [5.0, 9.0])
 @pytest.mark.parametrize("grows", [0.03, 0.05])
 @pytest.mark.parametrize(("pauses", "late"), [((0,), True), ((350,), True), ((0, 350), True), ((0, 200), False), ((140, 350), False)])

@@ -100,6 +100,7 @@ def stopping(folder: Path, partitions: int, stop: int, length: int, *, kind: str
     return diagnose(folder, *talks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("partitions", "stop", "length", "kind"), [*product((2, 4), (1, 10, 30), (5000, 9000), ("Shared", "Failover", "Exclusive"))]
 )
@@ -112,6 +113,7 @@ def test_one_that_delivers_nothing_more_while_others_do_is_named(
     assert set(diagnosis.commands(row)) == {"MESSAGE"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("minutes", "kind"), [*product((1, 2, 10, 60), ("Shared", "Exclusive"))])
 def test_one_that_stops_after_minutes_is_named_as_one_that_stops_at_once(tmp_path: Path, minutes: int, kind: str) -> None:
     length = minutes * 60_000
@@ -125,6 +127,7 @@ def test_one_that_delivers_for_minutes_is_not(tmp_path: Path, minutes: int) -> N
     assert STUCK not in stopping(tmp_path, 2, 240, minutes * 60_000, every=minutes * 250).codes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("partitions", "story"),
     [*product((2, 4), ("permits", "another", "closed", "standby", "no more", "all stop", "soon", "Key_Shared"))],

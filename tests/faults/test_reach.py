@@ -86,6 +86,7 @@ def test_other_ways_to_advertise_an_address(command: str, again: int, tmp_path: 
     assert evidence["worked_before"] == (command == "after it worked") == ("after it had worked" in text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["refused", "unanswered", "reset", "closed"])
 @pytest.mark.parametrize(("every", "failing"), [(2, 1), (10, 1), (3, 2)])
 @pytest.mark.parametrize("url", ["pulsar://10.0.0.2:6650", URL])

@@ -58,6 +58,7 @@ def test_a_fault_is_named(name: str, codes: set[str]) -> None:
     assert codes <= {symptom.code for symptom in diagnosed(FOLDER / name).symptoms()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_run_is_not_accused(name: str, tmp_path: Path) -> None:
     assert not problems(FOLDER / name)

@@ -39,6 +39,7 @@ def consuming(entries: range, every: int, *, port: int = 40000, step: int = 1, a
     return talk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("every", "got", "length", "beside"),
     [*product((10, 20, 50), (12, 25), (4500, 9000), ("nobody", "another subscription", "another topic"))],

@@ -54,6 +54,7 @@ def replaying(
     return talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("times", "pause", "kind", "end", "midstream"),
     [
@@ -70,6 +71,7 @@ def test_a_client_that_seeks_back_without_an_end_is_named(
     assert diagnosis.commands(row)[:2] == ["MESSAGE", "SEEK"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("times", "pause", "kind"), [*product((12, 40), (20, 400, 5000), ("Exclusive", "Shared"))])
 @pytest.mark.parametrize("acks", [2, 5])
 @pytest.mark.parametrize("closes", [True, False])
@@ -94,6 +96,7 @@ def stepping_back(times: int, entries: int, back: int, *, sparse: int = 1, kind:
     return talk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("times", "kind"), [*product((12, 40), ("Exclusive", "Failover"))])
 @pytest.mark.parametrize(("entries", "back", "sparse"), [(10, 3, 1), (10, 9, 1), (2, 1, 1), (100, 60, 1), (5, 3, 2)])
 def test_one_that_steps_back_and_gets_on_is_not(tmp_path: Path, times: int, kind: str, entries: int, back: int, sparse: int) -> None:

@@ -84,6 +84,7 @@ def test_nothing_has_no_size(tmp_path: Path, codec: str) -> None:
     assert found(tmp_path, sending([send(1, 0, compress(codec, b""), {"compression": codec})])) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "every", "size", "end"), [*product((100, 400), (2000, 5000, 18000), (1, 900), ENDS)])
 def test_many_small_messages_on_their_own_are_reported(tmp_path: Path, count: int, every: int, size: int, end: str) -> None:
     if count * every < 600_000:

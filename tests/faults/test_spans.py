@@ -159,6 +159,7 @@ def test_what_is_dropped_again_and_again_is_named_once(tmp_path: Path, kept: int
 SLOW = [*product((2, 6), (12, 15), (30, 200), (1, 2))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rounds", "kept", "dropped", "consumers"), SLOW)
 @pytest.mark.parametrize("seconds", [13, 40])
 def test_a_slow_consumer_whose_messages_are_dropped_is_behind(
@@ -171,6 +172,7 @@ def test_a_slow_consumer_whose_messages_are_dropped_is_behind(
     assert (row.severity, evidence["act"], len(diagnosis.of(SKIPPED))) == ("warning", "client", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rounds", "kept", "dropped", "consumers"), SLOW)
 @pytest.mark.parametrize(("seconds", "joins"), [(8, 0), (20, 6_000)])
 def test_one_that_is_slow_for_a_moment_or_comes_to_a_backlog_is_not(

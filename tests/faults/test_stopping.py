@@ -38,6 +38,7 @@ def stopping(worked: int, rested: int, end: str, *, permits: int = 1000, taken: 
     return talk if end == "open" else talk.reset("client") if end == "rst" else talk.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("worked", "rested", "end", "permits"),
     [*product((8,), (4, 7), ("closed", "fin", "rst"), (1000, 20)), *product((40,), (28,), ("closed",), (1000, 20))],
@@ -49,6 +50,7 @@ def test_an_application_that_shuts_down_takes_nothing_more_for_a_while(
     assert not STUCK & set(diagnose(tmp_path, stopping(worked, rested, end, permits=permits), published).codes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("worked", "rested", "end", "permits"),
     [

@@ -17,6 +17,7 @@ from tests.scenarios.frames import command_frame
 STARVED, NOT_ACKING, UNDECIDED = "consumer-starved", "consumer-not-acking", "consumer-undecided"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("permits", "length", "kind", "end", "acks"),
     [

@@ -64,6 +64,7 @@ def beside(length: int) -> Conversation:
     return publishing(length * 1000 // EVERY, EVERY * MILLISECOND)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("length", "takes", "queue"), [*product((6, 20), (700, 1200), (30, 80)), (9, 1500, 50), (40, 2000, 200)])
 @pytest.mark.parametrize("workers", [2, 3])
 def test_a_slow_worker_that_holds_what_others_could_have(tmp_path: Path, length: int, takes: int, queue: int, workers: int) -> None:
@@ -81,6 +82,7 @@ def test_one_that_is_stopped_at_the_end(tmp_path: Path, end: str) -> None:
     assert BEHIND in diagnose(tmp_path, *talks, beside(8)).codes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("story", "length"),
     [
@@ -130,6 +132,7 @@ def after_idling(place: int, idle: int, number: int, *, every: float, takes: flo
     return talk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idle", [100, 60_000, 600_000])
 @pytest.mark.parametrize(("takes", "behind"), [(10, False), (500, True)])
 def test_the_pace_of_a_worker_is_that_while_it_has_work(idle: int, takes: int, behind: bool, tmp_path: Path) -> None:

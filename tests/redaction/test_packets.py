@@ -166,6 +166,7 @@ def forms(secret: bytes) -> Iterator[bytes]:
     yield secret.decode("latin-1").encode("utf-16-le")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SAME, ids=lambda path: path.name)
 def test_the_copy_shows_the_same_commands_sizes_times_latencies_and_findings(path: Path, tmp_path: Path) -> None:
     copy = redacted(path, tmp_path / "share.pcapng", quiet=True)
@@ -182,6 +183,7 @@ def test_a_copy_of_what_is_stored_shows_the_same_but_for_schemas(path: Path, tmp
     assert any(row.checksum is not None for row in rows_of(copy) if isinstance(row, FrameRow) and row.dissector == "bookkeeper")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [*SAME, *WITH_SCHEMAS], ids=lambda path: path.name)
 def test_nothing_of_the_users_is_in_the_copy(path: Path, tmp_path: Path) -> None:
     key = tmp_path / "key"

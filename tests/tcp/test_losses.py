@@ -78,6 +78,7 @@ def test_its_text_gives_share_and_time() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("nth", "segments", "pace", "heavy"),
     [
@@ -133,6 +134,7 @@ def test_a_receiver_tells_by_their_numbers_what_was_lost(nth: int, segments: int
     assert evidence["resent"] == evidence["count"] == len(range(1, segments - 3, nth))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stamps", [True, False])
 @pytest.mark.parametrize("behind", [1, 3, 7])
 @pytest.mark.parametrize("nth", [10, 20])

@@ -31,6 +31,7 @@ def test_a_capture_compared_with_itself_has_not_changed(captures: Path, capsys: 
     assert capsys.readouterr().out == "No notable change.\n"
 
 
+@pytest.mark.slow
 def test_more_errors_fail_it_when_asked_and_fewer_do_not(captures: Path) -> None:
     healthy, broken = str(captures / "quickstart.pcapng"), str(captures / "errors.pcap")
     assert compare(CompareRequest(before=healthy, after=broken, fail_on="regression", quiet=True)) == 1
@@ -38,6 +39,7 @@ def test_more_errors_fail_it_when_asked_and_fewer_do_not(captures: Path) -> None
     assert compare(CompareRequest(before=healthy, after=healthy, fail_on="regression", quiet=True)) == 0
 
 
+@pytest.mark.slow
 def test_each_side_may_be_a_folder_or_a_pattern(captures: Path, tmp_path: Path, capsys: Captured) -> None:
     for name, kept in (("a.pcap", "errors.pcap"), ("b.pcap", "raw-stats.pcap")):
         (tmp_path / name).write_bytes((captures / kept).read_bytes())
@@ -52,6 +54,7 @@ def test_a_side_that_is_no_capture_is_refused(captures: Path, tmp_path: Path) ->
         compare(CompareRequest(before=str(captures / "errors.pcap"), after=str(tmp_path / "text")))
 
 
+@pytest.mark.slow
 def test_a_file_that_ends_in_html_becomes_a_page(captures: Path, tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     out = tmp_path / "compare.html"

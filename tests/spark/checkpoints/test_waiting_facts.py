@@ -24,6 +24,7 @@ def batches(count: int, step: int, *, has_facts: Callable[[int], bool] = lambda 
         yield facts, due
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [1, 5, 20, 60, 600, 3_000, 7_200])
 def test_each_slice_is_evaluated_once_an_hour_however_often_batches_come(seconds: int) -> None:
     hours = 2 if seconds < 20 else 8
@@ -38,6 +39,7 @@ def test_each_slice_is_evaluated_once_an_hour_however_often_batches_come(seconds
         assert min(times) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [1, 5, 60, 600])
 def test_the_files_of_a_stream_do_not_grow_in_number(seconds: int) -> None:
     made = [len(facts.names()) for facts, _ in batches(1_500, seconds * SECOND)]

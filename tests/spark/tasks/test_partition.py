@@ -411,6 +411,7 @@ def test_hosts_whose_captures_take_turns_in_a_stream_stay_apart(tmp_path: Path) 
     assert Streamed(inputs, [1, 3, 4]).tables() == Cluster(inputs).tables()
 
 
+@pytest.mark.slow
 def test_stray_packets_are_waited_for_as_long_however_many_hosts_take_turns(tmp_path: Path) -> None:
     """They come in the second of three rounds: many files later, but in the next file of their host."""
     packets = Conversation(("10.0.0.1", 40_000), start_ns=START).handshake().close().packets

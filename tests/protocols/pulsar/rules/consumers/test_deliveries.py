@@ -290,6 +290,7 @@ TAKES: dict[str, Callable[[int], Sequence[int]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Exclusive", "Shared"])
 @pytest.mark.parametrize("take", TAKES.values(), ids=TAKES)
 @pytest.mark.parametrize("span", [MILLISECOND, SECOND], ids=["fast", "slow"])

@@ -163,6 +163,7 @@ def at_work(size: int, workers: int, each: int, *, seed: int, forgotten: int | N
     return talk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "each", "seed"), [*product((8, 16), (50, 400), (37, 44, 59))])
 def test_a_batch_that_is_at_work_for_no_longer_than_others_is_not_undecided(tmp_path: Path, workers: int, each: int, seed: int) -> None:
     assert "consumer-undecided" not in diagnose(tmp_path, at_work(50, workers, each, seed=seed)).codes
