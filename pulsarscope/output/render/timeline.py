@@ -187,9 +187,8 @@ class TimelineOutput:
                         rest = " " * (room - cell_width(summary)) + rest
                     elif rest_width:
                         summary = summary.ljust(room)
-                lines.append(
-                    f"{dim}{name.rjust(name_width)} {shown}{reset} {to_client if by_server else to_server} {command} {summary}{rest}"
-                )
+                line = f"{dim}{name.rjust(name_width)} {shown}{reset} {to_client if by_server else to_server} {command} {summary}{rest}"
+                lines.append(line if width is None or summary or rest else line.rstrip())  # no line of blanks
         except Exception as error:
             if summary_of is _no_summary:
                 raise
