@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import CONNECTED, PING, PONG, close_producer, created, producer, receipt, send, subscribe, success
+from tests.scenarios.commands import (
+    CONNECTED,
+    PING,
+    PONG,
+    ack,
+    close_producer,
+    created,
+    delivery,
+    flow,
+    producer,
+    receipt,
+    send,
+    subscribe,
+    success,
+)
 from tests.scenarios.connections import connected, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation
 from tests.scenarios.evaluation import findings_of, only, with_code
@@ -139,3 +154,56 @@ def test_connections_of_a_proxy_are_those_of_its_clients(header: bytes, fields: 
     found = with_code(findings_of(tmp_path, *talks), "connection-churn")
     assert bool(found) != bool(header or fields)
     assert all("20 connections" in each.text and "kept them open, for up to 30.0 s;" in each.text for each in found)
+
+
+def consuming(number: int, every: int, *, messages: int = 1, takes: int = 0, again: int = 0) -> Conversation:
+    """A client that opens a consumer `every` ms for some messages; they are acknowledged in turn after `takes` ms.
+
+    `again`: all consumers get and acknowledge another message each time that this many have been opened.
+    """
+    talk = connected()
+    waiting: list[tuple[int, bytes]] = []
+    entry = 0
+    for index in range(number):
+        start = (index + 1) * every
+        while waiting and waiting[0][0] <= start:
+            due, frame = waiting.pop(0)
+            wait_until(talk, max(due * MILLISECOND, talk.time_ns - START_NS)).client(frame)
+        wait_until(talk, start * MILLISECOND)
+        talk.client(subscribe(index, f"c{index}", 100 + index, "Shared")).server(success(100 + index)).client(flow(100, index))
+        for _ in range(messages):
+            talk.server(delivery(entry, index))
+            waiting.append((start + takes + 5, ack(entry, number=index)))
+            entry += 1
+        for older in range(index if again and index % again == 0 else 0):
+            talk.server(delivery(entry, older)).client(ack(entry, number=older))
+            entry += 1
+    for due, frame in waiting:
+        wait_until(talk, max(due * MILLISECOND, talk.time_ns - START_NS)).client(frame)
+    return talk.wait(SECOND)
+
+
+@pytest.mark.parametrize(("number", "every", "messages"), [(14, 300, 1), (14, 900, 2), (60, 300, 1), (20, 2500, 1), (40, 400, 5)])
+@pytest.mark.parametrize("end", ["open", "fin", "rst"])
+def test_consumers_that_are_left_open_are_churn(number: int, every: int, messages: int, end: str, tmp_path: Path) -> None:
+    talk = consuming(number, every, messages=messages)
+    talk = talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")
+    text, evidence = only(findings_of(tmp_path, talk), "consumer-churn")
+    assert evidence["count"] == number
+    assert f"closed none of them, with {messages}.0 messages acknowledged by each" in text
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        lambda: consuming(60, 10),  # at the start
+        lambda: consuming(11, 900),
+        lambda: consuming(30, 300, messages=0),
+        lambda: consuming(30, 300, messages=6),
+        lambda: consuming(30, 4000),
+        lambda: consuming(30, 300, again=8),  # they go on with their work
+        lambda: consuming(16, 600, takes=2_000),  # workers with long tasks
+    ],
+)
+def test_consumers_that_start_together_or_work_are_not(talk: Callable[[], Conversation], tmp_path: Path) -> None:
+    assert with_code(findings_of(tmp_path, talk()), "consumer-churn") == []

@@ -36,7 +36,7 @@ CODES = table(
     ),
     SESSION.warning(
         "consumer-churn",
-        "A client opens a consumer or reader again and again, and closes each after hardly any work.",
+        "A client opens a consumer or reader again and again, for hardly any work of each.",
         "Keep it open: each one costs the broker requests, and what it has prefetched is delivered again to the next one.",
         to_act="the application",
     ),
@@ -173,6 +173,15 @@ class ConsumerWork(msgspec.Struct):
     has_flowed: bool = False
     asked: int = 0
     """Permits granted after the first FLOW, which is the number of messages that the application took."""
+    opened: tuple[str, Where] | None = None
+    """Topic and first SUBSCRIBE, if they are known."""
+    latest: int = 0
+    """Time of the latest ACK, or FLOW after the first one."""
+
+    @property
+    def done(self) -> int:
+        """Number of messages that it processed, at least."""
+        return max(self.acknowledged, self.asked)
 
 
 class ChurnRule(ConnectionRule):
@@ -226,11 +235,14 @@ class ChurnRule(ConnectionRule):
         fields = row.fields or NOTHING
         work.subscription = (row.topic, row.subscription) if fields.get("durable", True) else None
         work.start = position_of(fields["start_message_id"]) if fields.get("start_message_id") else None
+        if work.opened is None and row.topic is not None:
+            work.opened = row.topic, where_of(row)
 
     def _flow(self, row: FrameRow) -> None:
         work = self._work_of(row)
         if work.has_flowed:
             work.asked += (row.fields or NOTHING).get("messagePermits", 0)
+            work.latest = row.time
         work.has_flowed = True
 
     def _message(self, row: FrameRow) -> None:
@@ -240,7 +252,7 @@ class ChurnRule(ConnectionRule):
 
     def _ack(self, row: FrameRow) -> None:
         work, fields = self._work_of(row), row.fields or NOTHING
-        message_ids = fields.get("message_id") or ()
+        message_ids, work.latest = fields.get("message_id") or (), row.time
         if fields.get("ack_type") != "Cumulative":
             work.acknowledged += len(message_ids)
             return
@@ -273,7 +285,7 @@ class ChurnRule(ConnectionRule):
 
     def _end_consumer(self, number: int, row: FrameRow) -> None:
         work = self._consumers.pop(number, None) or ConsumerWork()
-        self._close("consumer", row, max(work.acknowledged, work.asked))
+        self._close("consumer", row, work.done)
 
     def _close(self, kind: str, row: FrameRow, work: int) -> None:
         if row.direction != CLIENT or row.topic is None or is_system_topic(row.topic):
@@ -292,9 +304,11 @@ class ChurnRule(ConnectionRule):
         limits = self._context.thresholds
         if not self._is_known:
             return
-        if len(self._opened) > 1:
-            report_left_open(self._context, self._opened, self._sends, row.end)
-        elif not self._consumers:
+        producers = [(*opened, self._sends.get(number, 0), 0) for number, opened in self._opened.items()]
+        consumers = [(*work.opened, work.done, work.latest) for work in self._consumers.values() if work.opened is not None]
+        for (kind, (limit, work)), opened in zip(_WORK.items(), (producers, consumers), strict=True):
+            report_left_open(self._context, kind, work, limits[limit], opened, row.end)
+        if len(self._opened) == 1 and not self._consumers:
             for topic, _ in self._opened.values():
                 emit_left_open(self._context, RECONNECTS, topic, sum(self._sends.values()), row)
         for kind, (limit, work) in _WORK.items():
@@ -340,6 +354,8 @@ class ChurnRule(ConnectionRule):
                 acks = acks[1:]
             if (work := self._consumers.get(group.id)) is not None:
                 work.acknowledged += sum(len(positions) for _, _, positions, _ in acks)
+                if acks:
+                    work.latest = frames.where_of(acks[-1][0])[4]
         return True
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}

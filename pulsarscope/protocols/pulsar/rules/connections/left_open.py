@@ -1,8 +1,9 @@
-"""Producers and connections that a client makes for a message or two, and leaves open."""
+"""Producers, consumers and connections that a client makes for a message or two, and leaves open."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.flow import CLIENT
@@ -20,27 +21,34 @@ LEFT = "left"
 PROXIED = "proxied"
 """Fact about a connection that a proxy opened: it has one for each of its clients."""
 
+Opened = tuple[str, Where, int, int]
+"""Topic, PRODUCER or SUBSCRIBE, work, and time of the latest work if known, else 0, of a producer or consumer that is open."""
+
 _PERIODS = 4
 """Openings go on for longer than this many of the intervals that are enough for churn; those at a start are over before."""
 
 
-def report_left_open(context: RuleContext, opened: Mapping[int, tuple[str, Where]], sends: Mapping[int, int], end: int) -> None:
-    """Report the topics for which producer after producer was opened, none of which was closed or did much work."""
-    limits = context.thresholds
-    topics: dict[str, list[tuple[Where, int]]] = {}
-    for number, (topic, where) in opened.items():
-        if 0 < (work := sends.get(number, 0)) <= limits["producer-churn-sends"]:
-            topics.setdefault(topic, []).append((where, work))
+def report_left_open(context: RuleContext, kind: str, noun: str, most: float, opened: Iterable[Opened], end: int) -> None:
+    """Report the topics for which one after the other of a kind was opened, none of which was closed or did more than `most`.
+
+    `noun`: what they do, before "each".
+    """
+    topics: dict[str, list[tuple[Where, int, int]]] = {}
+    for topic, where, work, latest in opened:
+        if 0 < work <= most and not is_system_topic(topic):
+            topics.setdefault(topic, []).append((where, work, latest))
     for topic, left in topics.items():
         first, last = left[0][0], left[-1][0]
-        if not _keep_coming([where.time for where, _ in left], limits) or _grow([work for _, work in left]):
+        if not _keep_coming([where.time for where, *_ in left], context.thresholds) or _grow([work for _, work, _ in left]):
             continue
+        if any(latest > following.time for (_, _, latest), (following, *_) in pairwise(left)):
+            continue  # they work at the same time
         if may_lack(context, first.time, end, CLIENT):
             continue
-        text = f"Client {context.client} made {plural(len(left), 'producer')} on {topic} in {duration(last.time - first.time)} and closed "
-        text += f"none of them, with {sum(work for _, work in left) / len(left):.1f} SENDs of each."
+        text = f"Client {context.client} made {plural(len(left), kind)} on {topic} in {duration(last.time - first.time)} and closed "
+        text += f"none of them, with {sum(work for _, work, _ in left) / len(left):.1f} {noun} each."
         evidence = {"frames": frame_names([first.name, last.name]), "topic": topic, "count": len(left), "closed": 0}
-        context.report("producer-churn", first, text, evidence)
+        context.report(f"{kind}-churn", first, text, evidence)
 
 
 def emit_left_open(context: RuleContext, key_rule: str, topic: str, sends: int, row: ConnectionRow) -> None:
