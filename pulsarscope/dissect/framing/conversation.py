@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from heapq import merge
 from operator import itemgetter
 
@@ -13,7 +12,6 @@ from pulsarscope.dissect.framing.column_batch import ColumnBatch
 from pulsarscope.dissect.framing.compiled_splitter import CompiledSplitter
 from pulsarscope.dissect.framing.splitter import StreamSplitter
 from pulsarscope.dissect.plugins.isolation import Failure, failure
-from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import RECOGNITION_WINDOW_BYTES
 from pulsarscope.tcp.pieces import Data, Gap, Item
 
@@ -59,8 +57,7 @@ class Conversation:
         self._from_start = from_start
         self._tried: Sequence[Sequence[StreamSplitter]] = ()
         self._others: tuple[Dissector, ...] = tuple(dissectors)
-        """Dissectors that have not been tried yet. None is tried before the first byte; most connections show at once that they use the
-        first one."""
+        """Dissectors that have not been tried yet: none is tried before the first byte."""
         self._splitters: Sequence[StreamSplitter] | None = None
         self._server = 1
         self._foreign: str | None = None
@@ -73,12 +70,6 @@ class Conversation:
             self._recognise(splitters)
             for splitter in splitters:
                 splitter.synced = from_start
-
-    def _try(self, count: int) -> None:
-        """Try `count` more dissectors."""
-        self._tried = [*self._tried, *(self._pair(dissector) for dissector in self._others[:count])]
-        self._before = [*self._before, *(FrameBatch() for _ in self._others[:count])]
-        self._others = self._others[count:]
 
     def _pair(self, dissector: Dissector) -> tuple[StreamSplitter, StreamSplitter]:
         """Make a splitter of a dissector for each stream."""
@@ -149,8 +140,10 @@ class Conversation:
         """Return the frames that these items of stream 0 and stream 1 complete, ordered by moment."""
         splitters = self._splitters
         if splitters is None:
-            if not self._tried and self._others and (items[0] or items[1]):
-                self._try(1)
+            if self._others and (items[0] or items[1]):
+                self._tried = [self._pair(dissector) for dissector in self._others]
+                self._before = [FrameBatch() for _ in self._others]
+                self._others = ()
             return self._feed_unknown(items) if self._tried else FrameBatch()
         splitter = splitters[0]
         if isinstance(splitter, CompiledSplitter) and splitter.direction is not None:
@@ -176,9 +169,9 @@ class Conversation:
         if both > 1 and len(out) > 1:
             # A packet may end the wait of both streams: for missing bytes, in which case requests come before responses; or for secrets
             # that are now known, in which case all frames are in the order of their own packets.
-            if any(isinstance(item, Gap) for stream_items in items for item in stream_items):
+            if _has_gap(items):
                 out.sort(last=of_server)
-            elif _moment_of_first(items[0]) == _moment_of_first(items[1]):
+            elif _begin_together(items):
                 out = out.in_rows(self._kept) if isinstance(out, ColumnBatch) else out
                 is_servers = [index < of_server for index in range(len(out.rows))]
                 out.sort(self._by_packet(out, is_servers, len(is_servers)))
@@ -203,11 +196,6 @@ class Conversation:
 
     def _feed_unknown(self, items: Sequence[Sequence[Item]]) -> FrameBatch:
         """Feed single pieces in the order of their moments, so that the result does not depend on how many come at once."""
-        opening = self._opening(items)
-        if opening >= 0:
-            return self._feed_opened(opening, items)
-        if self._others:
-            self._try(len(self._others))
         pieces = merge(_pieces(0, items[0]), _pieces(1, items[1]), key=itemgetter(0))
         for moment, stream, item in pieces:
             for pair, frames in zip(self._tried, self._before, strict=True):
@@ -222,7 +210,9 @@ class Conversation:
                     held = len(frames)
                     frames.extend(self.feed(remaining))
                     is_servers = self._of_server(frames)
-                    frames.sort(is_servers if self._from_start else self._by_packet(frames, is_servers, held))
+                    at_once = not _has_gap(items) and _begin_together(items)
+                    by_packet = at_once or not self._from_start
+                    frames.sort(self._by_packet(frames, is_servers, len(is_servers) if at_once else held) if by_packet else is_servers)
                     return frames
                 frames.truncate(SKIPPED_RUNS_MAX)
             if any(splitter.skipped > RECOGNITION_WINDOW_BYTES for pair in self._tried for splitter in pair):
@@ -235,39 +225,6 @@ class Conversation:
         self._foreign = self.foreign
         self._failures = self.failures
         self._tried = self._before = self._others = ()
-
-    def _opening(self, items: Sequence[Sequence[Item]]) -> int:
-        """Return the stream of the next piece if that is exactly the frame with which a client opens a connection; otherwise −1."""
-        first, second = items
-        stream = 0 if first and not (second and _place_of_first(second) < _place_of_first(first)) else 1
-        item = items[stream][0] if items[stream] else None
-        splitter = self._tried[0][stream]
-        if not isinstance(item, Data) or item.offset or not splitter.at_start:
-            return -1
-        dissector = splitter.dissector
-        data = item.pieces[0][0]
-        framing = dissector.framing
-        with suppress(Exception):  # the splitter also reads it, and reports it
-            if dissector.opens(data, 0, len(data)) == CLIENT and framing.length.unpack_from(data)[0] + framing.adds == len(data):
-                return stream
-        return -1
-
-    def _feed_opened(self, client: int, items: Sequence[Sequence[Item]]) -> FrameBatch:
-        """Feed streams whose next piece, from the client, shows the protocol; the frames are the same as when fed piece by piece."""
-        self._splitters = splitters = self._tried[0]
-        self.origin = splitters[0].origin
-        self.dissector = splitters[0].dissector
-        self._server = 1 - client
-        frames = self._before[0]
-        self._tried = self._before = self._others = ()
-        waited = splitters[1 - client].waits()
-        splitters[client].trust(0, frames)
-        splitters[1 - client].trust(_moment_of_first(items[client]), frames)
-        if not (frames or waited):
-            return self._feed_known(items, splitters, frames)
-        frames.extend(self.feed(items))
-        frames.sort(self._of_server(frames))
-        return frames
 
     def finish(self, moment: int, cut_short: tuple[bool, bool] = (False, False)) -> FrameBatch:
         """Return the last frames: the connection, or its captured part, ended with packet `moment`.
@@ -300,17 +257,18 @@ def _pieces(stream: int, items: Sequence[Item]) -> Iterator[tuple[int, int, Item
             yield item.moment, stream, item
 
 
+def _has_gap(items: Sequence[Sequence[Item]]) -> bool:
+    return any(isinstance(item, Gap) for stream_items in items for item in stream_items)
+
+
+def _begin_together(items: Sequence[Sequence[Item]]) -> bool:
+    """Return True when both streams waited for the same packet: for one with secrets, if nothing is missing."""
+    return bool(items[0] and items[1]) and _moment_of_first(items[0]) == _moment_of_first(items[1])
+
+
 def _moment_of_first(items: Sequence[Item]) -> int:
-    return _place_of_first(items)[0]
-
-
-def _place_of_first(items: Sequence[Item]) -> tuple[int, int]:
-    """Return moment and packet of the first item."""
     item = items[0]
-    if isinstance(item, Data):
-        _, packet, _, moment = item.pieces[0]
-        return moment, packet
-    return item.moment, item.moment
+    return item.pieces[0][3] if isinstance(item, Data) else item.moment
 
 
 def _give(splitter: StreamSplitter, items: Sequence[Item], position: int, out: FrameBatch) -> int:

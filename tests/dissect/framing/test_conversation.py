@@ -299,10 +299,14 @@ def test_a_protocol_that_nobody_knows_is_given_up_for_good() -> None:
 
 @pytest.mark.parametrize("client", [0, 1])
 @pytest.mark.parametrize("questions", [1, 2, 9])
-def test_what_waited_for_secrets_in_both_streams_comes_in_the_order_of_its_packets(questions: int, client: int) -> None:
+@pytest.mark.parametrize("opening", [[CONNECT], [CONNECT[:9], CONNECT[9:]]], ids=["whole", "in-two-pieces"])
+def test_what_waited_for_secrets_in_both_streams_comes_in_the_order_of_its_packets(
+    questions: int, client: int, opening: list[bytes]
+) -> None:
     streams = Stream(), Stream()
-    said = [(client, CONNECT), (1 - client, CONNECTED), *[(client, LOOKUP), (1 - client, SUCCESS)] * questions]
-    for packet, (stream, frame) in enumerate(said, 1):
-        streams[stream].piece(frame, packet=packet, moment=len(said))
+    said = [(1 - client, CONNECTED), *[(client, LOOKUP), (1 - client, SUCCESS)] * questions]
+    pieces = [*((client, part) for part in opening), *said]
+    for packet, (stream, piece) in enumerate(pieces, 1):
+        streams[stream].piece(piece, packet=packet, moment=len(pieces))
     frames = conversation().feed((streams[0].items(), streams[1].items()))
-    assert [row.packet for row in frames.rows] == [*range(1, len(said) + 1)]
+    assert [row.packet for row in frames.rows] == [*range(len(opening), len(pieces) + 1)]
