@@ -27,6 +27,7 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, ExchangeRow
+from pulsarscope.tcp.ack_times import ACK_BOUNDS
 from pulsarscope.tcp.closed_connections import closed_connection
 from pulsarscope.tcp.connection import pack
 
@@ -52,7 +53,7 @@ class ShortConnections:
         native, _ = load_native()
         compiled = dissector.compiled
         largest, padding = compiled.sizes
-        bounds = IDLE_CONNECTION_NANOSECONDS, CLOSED_CONNECTION_NANOSECONDS, RESET_WINDOW_BYTES
+        bounds = IDLE_CONNECTION_NANOSECONDS, CLOSED_CONNECTION_NANOSECONDS, RESET_WINDOW_BYTES, ACK_BOUNDS
         session = timelines.settings[None].session
         self._gives_rows = timelines.gives_connections
         self._evaluates = timelines.evaluates

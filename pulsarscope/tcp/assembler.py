@@ -25,6 +25,7 @@ from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connec
 from pulsarscope.tcp.connection_table import ConnectionTable
 from pulsarscope.tcp.copies import Identity, identity
 from pulsarscope.tcp.first_close import note_end
+from pulsarscope.tcp.measured_acks import note_in_order, note_packet
 from pulsarscope.tcp.pieces import Piece, at_moment
 from pulsarscope.tcp.resets import begun_after, foreign_reset
 from pulsarscope.tcp.sequence import sequence_difference
@@ -195,10 +196,10 @@ class Assembler(ConnectionTable):
             packet, time, seq, ack, flags, _, payload, *_ = segments[-1]
             note_acknowledgment(stream, seq, ack, flags, payload)
             if packet > connection.last_packet:
-                connection.last_packet = packet
-                connection.last_time = time
+                connection.last_packet, connection.last_time = packet, time
             if latest > connection.end:
                 connection.end = time if latest == time else latest  # share one object: there are very many connections
+        note_in_order(connection, flows, file)
         return True
 
     def _take_mixed(self, connection: Connection, flows: list[tuple[Stream, Any]], file: int) -> list[tuple[bytes, Any]]:
@@ -262,8 +263,7 @@ class Assembler(ConnectionTable):
             if flags & SYN:
                 self._silent[connection] = None
         index = 0 if key == connection.key else 1
-        stream = connection.streams[index]
-        other = connection.streams[1 - index]
+        stream, other = connection.streams[index], connection.streams[1 - index]
         events = connection.events or self._touch(connection)
         if stream.buffer is not None or other.buffer is not None:
             self._give_up_holes(connection, time, (file, packet, time))
@@ -273,9 +273,9 @@ class Assembler(ConnectionTable):
         stream.captured = True
         if connection.strays is None and not flags & RST:
             note_acknowledgment(stream, seq, ack, flags, payload)
+            note_packet(connection, index, segment, file)
         events.file = connection.last_file = file
-        connection.last_packet = packet
-        connection.last_time = time
+        connection.last_packet, connection.last_time = packet, time
         connection.packets += 1
         if time > connection.end:  # noqa: PLR1730 - half the time of a call of max
             connection.end = time

@@ -359,7 +359,7 @@ _APART = frozenset({"key", "name", "index", "streams", "items", "log"})
 """Fields that are not packed: they are kept elsewhere, or belong to one block."""
 
 _SELDOM = {
-    Stream: ("outside", "copies", "gaps", "buffer", "window", "resending", "finding_counts", "delivered", "comparison"),
+    Stream: ("outside", "copies", "gaps", "buffer", "window", "resending", "ack_times", "finding_counts", "delivered", "comparison"),
     Connection: ("reset", "strays", "processes", "pods", "events"),
 }
 """Fields that are empty for most connections. A connection with a non-empty one is not packed."""

@@ -1,4 +1,4 @@
-"""Losses in the network: bytes that one side resends again and again without success, and segments that are lost all the time."""
+"""Networks that lose much or are slow: bytes resent again and again without success, constant loss, and late acknowledgments."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pulsarscope.tcp.stream_findings import STALL_NANOSECONDS_MIN, Where, findin
 if TYPE_CHECKING:
     from pulsarscope.tcp.losses import Losses
     from pulsarscope.tcp.stream import Stream
+
+LATE_ACKS_MIN = 3
+"""Number of late acknowledgments: a machine that stood still once is not a path."""
 
 
 def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:
@@ -29,6 +32,7 @@ def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: W
     _report_hole(stream, peer, acknowledged, end)
     if losses is not None and losses.is_heavy and 2 * _closed_for(peer, end) <= losses.waited:
         _report_losses(stream, losses, end)
+    _report_late_acks(stream, peer, end)
 
 
 def _closed_for(stream: Stream, end: Where) -> int:
@@ -74,3 +78,23 @@ def _report_hole(stream: Stream, peer: Stream, acknowledged: int | None, end: Wh
     evidence = {"direction": stream.index, "offset": stream.length, "size": size, "waited_ns": waited, "acknowledged": False}
     place = (behind.file, behind.packet, behind.time)
     stream.log.append((end[1], finding("network-stall", text, evidence, place)))
+
+
+def _report_late_acks(stream: Stream, peer: Stream, end: Where) -> None:
+    """Report that a stream which is about to end was acknowledged late again and again, if nothing else explains it."""
+    times, stream.ack_times = stream.ack_times, None
+    if times is None:
+        return
+    bare = times.bare
+    if peer.ack_times is not None:
+        peer.ack_times.bare = bare = bare or peer.ack_times.bare
+    # Without bare acknowledgments, the capture has only packets with data. Where it has holes, it may also lack acknowledgments.
+    is_sure = bare and all(each.missing == each.snaplen_gaps[1] and each.buffer is None for each in (stream, peer))
+    if times.first is None or times.count < LATE_ACKS_MIN or not is_sure or 2 * _closed_for(peer, end) > times.took:
+        return
+    text = (
+        f"{peer.source} acknowledged what {stream.source} sent only after {duration(times.took // times.count)} on average, "
+        f"{duration(times.longest)} at most, {plural(times.count, 'time')}: a round trip takes so long."
+    )
+    evidence = {"direction": stream.index, "count": times.count, "took_ns": times.took, "longest_ns": times.longest}
+    stream.log.append((end[1], finding("path-delay", text, evidence, times.first, stream.source)))

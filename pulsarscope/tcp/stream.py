@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pulsarscope.model.flow import source_endpoint
-from pulsarscope.model.limits import (
-    OVERLAP_WINDOW_PACKETS,
-    RESET_WINDOW_BYTES,
-    SEQUENCE_JUMP_MAX_BYTES,
-    STREAM_FINDINGS_MAX,
-)
+from pulsarscope.model.limits import OVERLAP_WINDOW_PACKETS, RESET_WINDOW_BYTES, SEQUENCE_JUMP_MAX_BYTES, STREAM_FINDINGS_MAX
 from pulsarscope.model.text import plural
+from pulsarscope.tcp.ack_times import AckTimes
 from pulsarscope.tcp.copies import UNKNOWN_IDENTITY, Copies, Identity, are_apart, identity, is_copy
 from pulsarscope.tcp.delivered import DeliveredBytes, recent_data
 from pulsarscope.tcp.intervals import Intervals
@@ -96,6 +92,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     buffer: ReorderBuffer | None = None
     window: ClosedWindow | None = None
     resending: Resending | None = None
+    ack_times: AckTimes | None = None
     finding_counts: dict[str, CodeCount] | None = None
     generation: int = 0
     """Number of the last block that added to `delivered`."""

@@ -49,7 +49,7 @@ from tests.scenarios.commands import (
     success,
 )
 from tests.scenarios.connections import connected
-from tests.scenarios.conversation import SECOND, START_NS, STEP_NS, Conversation
+from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, STEP_NS, Conversation
 from tests.scenarios.frames import command_frame
 from tests.scenarios.options import Options
 from tests.scenarios.packets import ACK, FIN, RST, SYN
@@ -139,6 +139,7 @@ PLAIN: dict[str, Callable[[], Conversation]] = {
         whole().client(lookup(7), mss=5).server(lookup_response("Failed", "", 7, error="MetadataError"), mss=7).close()
     ),
     "unanswered requests and SENDs": lambda: whole().client(lookup(7), send(1, 90)).close(),
+    "hosts that acknowledge after 0.7 s": lambda: _paced(700),
     "a name of the client": lambda: connected().client(producer(1, "mine", 2)).server(created("mine", 2)).client(send(1, 1)).close(),
     "an announced size": lambda: _announced(5 << 20),
     "requests of a consumer": positioned,
@@ -180,6 +181,7 @@ OTHER: dict[str, Callable[[], Conversation]] = {
         connected().client(subscribe(4, "c", 3, metadata=[{"key": "password", "value": "secret"}])).server(success(3)).close()
     ),
     "an unknown field": lambda: whole().client(_extended(lookup(7))).close(),
+    "hosts that acknowledge after a second": lambda: _paced(1_000),
     "a bad checksum": lambda: whole().client(send(1, 70)[:-1] + b"?").close(),
     "half a frame": lambda: whole().client(lookup(7)[:-3]).close(),
     "half a frame before a RST": lambda: whole().client(lookup(7)[:-3]).reset(),
@@ -192,6 +194,12 @@ OTHER: dict[str, Callable[[], Conversation]] = {
     "frames beyond an announced size": lambda: _announced(5),
     "no command at all": lambda: Conversation().handshake().client(b"GET / HTTP/1.1\r\n\r\n").server(b"HTTP/1.1 200 OK\r\n\r\n").close(),
 }
+
+
+def _paced(milliseconds: int) -> Conversation:
+    """A connection with this time between packets, acknowledgments among them."""
+    talk = Conversation(step_ns=milliseconds * MILLISECOND).handshake().client(CONNECT).server(CONNECTED)
+    return talk.client(lookup(1)).server(lookup_response("Connect", "pulsar://broker:6650/", 1)).close()
 
 
 def _announced(size: int) -> Conversation:

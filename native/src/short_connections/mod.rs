@@ -353,7 +353,7 @@ impl ShortConnections {
             return Ok(Found::Other);
         }
         let name = PyString::new(py, &format!("{}:{}", of.file, syn.packet)).unbind();
-        let tcp = PlainTcp::of(syn, flow.bytes(py, syn, syn.options));
+        let tcp = PlainTcp::of(syn, flow.bytes(py, syn, syn.options), self.bounds);
         let (conversation, rests, ends, kept) = Default::default();
         Ok(Found::Open(key, Box::new(Open { file: of.file, name, tcp, conversation, rests, ends, kept })))
     }

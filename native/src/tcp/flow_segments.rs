@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
 use crate::capture::packet_copies::PacketCopies;
 use crate::capture::pieces::{item, Piece};
 use crate::capture::segments::{Segment, Segments};
+use crate::tcp::ack_times::{AckBounds, AckTimer};
 use crate::tcp::packed_frames::{FrameRange, PackedFrames};
 
 /// Pieces, their size, the bytes missing behind them, and the number of the packet that lacks these.
@@ -16,6 +17,9 @@ type Run<'py> = (usize, Bound<'py, PyAny>, u32, i64);
 
 /// Size of a run before a gap below which its pieces are a list: `CompiledSplitter.worth_bytes`.
 const LIST_BYTES: usize = 2048;
+
+/// `AckTimer`, with -1 for no segment.
+type TimerTuple = (i64, i64, bool);
 
 /// `capture.Segment`.
 type SegmentTuple<'py> = (i64, i64, u32, u32, u8, u16, Bound<'py, PyBytes>, u32, u16, Bound<'py, PyBytes>);
@@ -116,6 +120,15 @@ impl Segments {
             }
         }
         Ok((found, length))
+    }
+
+    /// Measure the times until these segments, all in order, are acknowledged by some of the other side; see `AckTimer`. Return its new
+    /// state, and each late answer as packet, time, and what it took.
+    fn acknowledged(&self, answers: Option<&Segments>, state: (i64, i64, bool), bounds: AckBounds) -> (TimerTuple, Vec<(i64, i64, i64)>) {
+        let (end, sent, bare) = state;
+        let mut timer = AckTimer { end: u32::try_from(end).ok(), sent, bare };
+        let found = timer.follow(&self.segments, answers.map_or(&[][..], Segments::segments), bounds);
+        ((timer.end.map_or(-1, i64::from), timer.sent, timer.bare), found)
     }
 
     /// The number of segments that are not in order, or need closer examination, and the packet of the first one; the first segment in

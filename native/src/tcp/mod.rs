@@ -1,5 +1,6 @@
 //! Plain connections: seen from their SYN on, in order.
 
+pub(crate) mod ack_times;
 pub(crate) mod closed_connections;
 pub(crate) mod flow_segments;
 pub(crate) mod kept_packets;

@@ -3,14 +3,15 @@
 //! The effects of a packet are those in `tcp.assembler`, which must decide about any other packet.
 
 use crate::capture::segments::{Segment, FIN, RST, SYN};
+use crate::tcp::ack_times::{AckBounds, AckTimer};
 use crate::tcp::closed_connections::{ClosedStream, ClosedTcp};
 
 const ACK: u8 = 0x10;
 const HANDSHAKE_FLAGS: u8 = FIN | SYN | RST | ACK;
 
 /// Bounds of TCP: silence after which a packet begins another connection, time for late packets of a closed one, both ns, and the farthest
-/// acknowledgment that is believed, bytes.
-pub type TcpBounds = (i64, i64, i64);
+/// acknowledgment that is believed, bytes; and those of acknowledgments.
+pub type TcpBounds = (i64, i64, i64, AckBounds);
 
 struct End {
     packet: i64,
@@ -27,17 +28,19 @@ struct Stream {
     segments: u32,
     /// The number that the latest packet acknowledges in the other stream.
     acknowledges: Option<u32>,
+    ack_times: AckTimer,
     identification: u16,
     options: Vec<u8>,
     size: u32,
 }
 
 impl Stream {
-    fn of(syn: &Segment, options: &[u8]) -> Self {
+    fn of(syn: &Segment, options: &[u8], acks: AckBounds) -> Self {
         let first = syn.sequence.wrapping_add(1);
         let acknowledges = (syn.flags & ACK != 0).then_some(syn.acknowledgment);
         let (identification, options) = (syn.identification, options.to_vec());
-        Stream { first, expected: first, fin: None, segments: 0, acknowledges, identification, options, size: 0 }
+        let ack_times = AckTimer::new(acks);
+        Stream { first, expected: first, fin: None, segments: 0, acknowledges, ack_times, identification, options, size: 0 }
     }
 
     fn closed(&self) -> ClosedStream {
@@ -76,9 +79,9 @@ pub fn opens(segment: &Segment, flags: u8) -> bool {
 
 impl PlainTcp {
     /// Begin with a SYN.
-    pub fn of(syn: &Segment, options: &[u8]) -> Self {
+    pub fn of(syn: &Segment, options: &[u8], (_, _, _, acks): TcpBounds) -> Self {
         let at = (syn.packet, syn.time);
-        PlainTcp { begun: at, last: at, packets: 1, client: Stream::of(syn, options), server: None }
+        PlainTcp { begun: at, last: at, packets: 1, client: Stream::of(syn, options, acks), server: None }
     }
 
     /// Number and time of its first packet.
@@ -94,7 +97,7 @@ impl PlainTcp {
     /// Take the next packet; None if it is not plain.
     pub fn take(&mut self, of_client: bool, segment: &Segment, options: &[u8], bounds: TcpBounds) -> Option<Brings> {
         let closed = self.is_closed();
-        let (idle, late, farthest) = bounds;
+        let (idle, late, farthest, acks) = bounds;
         let silences = 0..=if closed { late } else { idle };
         let at = (segment.packet, segment.time);
         let is_whole = segment.window > 0 && segment.missing == 0 && segment.flags & RST == 0;
@@ -106,12 +109,15 @@ impl PlainTcp {
             if !answers || segment.acknowledgment != self.client.first {
                 return None;
             }
-            self.server = Some(Stream::of(segment, options));
+            self.server = Some(Stream::of(segment, options, acks));
             (self.packets, self.last) = (2, at);
             return Some(Brings::Nothing);
         }
         let server = self.server.as_mut()?;
-        let own = if of_client { &mut self.client } else { server };
+        let (own, other) = if of_client { (&mut self.client, server) } else { (server, &mut self.client) };
+        if other.ack_times.answer(segment, acks).is_some() {
+            return None;
+        }
         let size = segment.payload.1 - segment.payload.0;
         let distance = segment.sequence.wrapping_sub(own.expected) as i32;
         let mut brings = Brings::Nothing;
@@ -121,6 +127,7 @@ impl PlainTcp {
             if distance != 0 || own.fin.is_some() {
                 return None;
             }
+            own.ack_times.send(segment, acks);
             if size > 0 {
                 own.expected = own.expected.wrapping_add(size);
                 own.segments += 1;
@@ -133,6 +140,9 @@ impl PlainTcp {
                 own.fin = Some(End { packet: segment.packet, time: segment.time, acknowledgment });
             }
         }
+        if asks && size > 0 {
+            own.ack_times.end = None; // as after any segment that is not in order
+        }
         if size > 0 || i64::from(distance).abs() <= farthest {
             own.acknowledges = acknowledgment;
         }
@@ -142,7 +152,7 @@ impl PlainTcp {
     }
 
     /// Return true for a RST that ends the connection, or comes after its end, in agreement with `tcp.connection.accepts_reset`.
-    pub fn is_ended_by(&self, of_client: bool, reset: &Segment, (idle, late, _): TcpBounds) -> bool {
+    pub fn is_ended_by(&self, of_client: bool, reset: &Segment, (idle, late, ..): TcpBounds) -> bool {
         let Some(server) = &self.server else { return false };
         let own = if of_client { &self.client } else { server };
         let silences = 0..=if self.is_closed() { late } else { idle };

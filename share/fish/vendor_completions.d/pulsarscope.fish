@@ -381,18 +381,19 @@ function __pulsarscope_list
                 most-redelivered nested-too-deep nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture \
                 not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict \
                 packet-duplicate packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck \
-                payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed producer-behind producer-busy \
-                producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting proxy-leg-failed proxy-legs \
-                published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one \
-                reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen replication-stalled request-failed \
-                request-id-reused request-retried request-storm request-unanswered required-field-missing resend-deduplicated \
-                resend-loop reset-between response-mismatch response-unrequested retry-without-close rule-failed schema-incompatible \
-                schema-unknown send-unanswered send-without-producer sequence-jump sequence-regression session-cap size-mismatch \
-                slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap time-backwards \
-                time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch \
-                tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated \
-                topic-terminated topic-unloaded trailing-bytes txn-failed txn-open txn-unavailable uncompressed-size-missing \
-                unknown-command unknown-enum unknown-link-type unload-burst unload-loop value-undecodable zero-window zlib-unfinished
+                path-delay payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed producer-behind \
+                producer-busy producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting proxy-leg-failed \
+                proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id \
+                receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen \
+                replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
+                required-field-missing resend-deduplicated resend-loop reset-between response-mismatch response-unrequested \
+                retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
+                sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated \
+                snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
+                tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
+                token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
+                txn-unavailable uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop \
+                value-undecodable zero-window zlib-unfinished
         case kinds
             printf '%s\n' frame message exchange connection finding journey all
         case registry_sections
@@ -473,11 +474,11 @@ function __pulsarscope_list
                 most-dead-lettered most-redelivered nested-too-deep nesting-too-deep network-loss network-stall non-persistent-dropped \
                 not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture \
                 overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew \
-                partition-stuck payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed producer-behind \
-                producer-busy producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting proxy-leg-failed \
-                proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id \
-                receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen \
-                replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
+                partition-stuck path-delay payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed \
+                producer-behind producer-busy producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting \
+                proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage \
+                reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed \
+                redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
                 required-field-missing resend-deduplicated resend-loop reset-between response-mismatch response-unrequested \
                 retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
                 sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated \

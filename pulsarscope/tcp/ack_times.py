@@ -1,0 +1,109 @@
+"""Times until data are acknowledged.
+
+A host acknowledges within a fraction of a second, however slow its programs are, so these times are those of the path between the two
+hosts. One segment of a stream is measured at a time, from its packet to the first one that acknowledges it, wherever packets are captured.
+After a segment out of order, the measurement is given up: its acknowledgment would tell more about losses (Karn's algorithm).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
+
+if TYPE_CHECKING:
+    from pulsarscope.capture import Segment
+    from pulsarscope.tcp.stream_findings import Where
+
+ACK_PAUSE_NANOSECONDS = 100_000_000
+"""Time from the beginning of one measurement to the next: a few each second tell enough, and cost nothing."""
+
+ACK_LATE_NANOSECONDS = 750_000_000
+"""Time from which an acknowledgment is late: by satellite it takes 0.6 s, and hosts wait up to 0.5 s for data to send with it."""
+
+ACK_BOUNDS = ACK_PAUSE_NANOSECONDS, ACK_LATE_NANOSECONDS
+
+_FIN = 0x01
+_SYN_OR_RST = 0x06
+_ACK = 0x10
+_UNKNOWN = -1
+
+_packet_of = itemgetter(0)
+_Late = tuple[int, int, int]
+"""Packet and time of a late acknowledgment, and what it took, ns."""
+
+
+class AckTimes(msgspec.Struct, gc=False):
+    """Measurement of a stream, and its late acknowledgments."""
+
+    end: int = _UNKNOWN
+    """Sequence number behind the segment that is measured; -1: none is."""
+    sent: int = -ACK_PAUSE_NANOSECONDS
+    """Time of that segment, or the previous one, ns."""
+    bare: bool = False
+    """True when a packet without data acknowledged one: the capture has such packets."""
+    first: Where | None = None
+    """Packet of the first late acknowledgment."""
+    count: int = 0
+    took: int = 0
+    longest: int = 0
+    """Number of late acknowledgments, their total time and that of the slowest, ns."""
+
+    def send(self, segment: Segment, *, in_order: bool) -> None:
+        """Take a packet of the stream."""
+        _, time, seq, _, flags, _, payload, cut, _, _ = segment
+        if not (payload or cut) or flags & _SYN_OR_RST:
+            return
+        if not in_order:
+            self.end = _UNKNOWN
+        elif self.end == _UNKNOWN and time >= self.sent + ACK_PAUSE_NANOSECONDS:
+            self.end, self.sent = (seq + len(payload) + cut) & SEQUENCE_MASK, time
+
+    def answer(self, segment: Segment) -> _Late | None:
+        """Take a packet of the other side; return the acknowledgment if it is late."""
+        packet, time, _, ack, flags, _, payload, cut, _, _ = segment
+        if self.end == _UNKNOWN or flags & _SYN_OR_RST or not flags & _ACK or sequence_difference(self.end, ack) < 0:
+            return None
+        self.end = _UNKNOWN
+        self.bare = self.bare or not (payload or cut or flags & _FIN)
+        took = time - self.sent
+        return (packet, time, took) if took >= ACK_LATE_NANOSECONDS else None
+
+    def add(self, late: _Late, file: int) -> None:
+        """Count a late acknowledgment."""
+        packet, time, took = late
+        self.first = self.first or (file, packet, time)
+        self.count += 1
+        self.took += took
+        self.longest = max(self.longest, took)
+
+    def follow(self, segments: Sequence[Segment], answers: Sequence[Segment]) -> list[_Late]:
+        """Take segments of the stream, all in order, and those of the other side; return the late acknowledgments."""
+        if not segments and hasattr(answers, "cut"):
+            segments = answers.cut(0)[0]  # none of the compiled reader's: it makes no copies of payloads
+        compiled: Any = getattr(segments, "acknowledged", None)
+        if compiled is not None and (not answers or type(answers) is type(segments)):
+            (self.end, self.sent, self.bare), found = compiled(answers or None, (self.end, self.sent, self.bare), ACK_BOUNDS)
+            return found  # type: ignore[no-any-return]
+        place, reply = 0, 0
+        late: list[_Late] = []
+        while True:
+            if self.end == _UNKNOWN:
+                while place < len(segments) and self.end == _UNKNOWN:
+                    self.send(segments[place], in_order=True)
+                    place += 1
+                if self.end == _UNKNOWN:
+                    return late
+                reply = bisect_right(answers, segments[place - 1][0], key=_packet_of)
+            while self.end != _UNKNOWN:
+                if reply >= len(answers):
+                    return late
+                if (found := self.answer(answers[reply])) is not None:
+                    late.append(found)
+                reply += 1
+            place = bisect_right(segments, answers[reply - 1][0], key=_packet_of)

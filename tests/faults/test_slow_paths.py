@@ -1,0 +1,62 @@
+"""Producers whose receipts come late over a slow network, and from a slow broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import pulsarscope as ps
+from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.commands import CONNECT, CONNECTED, created, producer, receipt, send
+from tests.scenarios.conversation import MILLISECOND, Conversation
+
+DELAY, SLOW = "path-delay", "slow-publish"
+
+
+def publishing(*, step: int, stored_after: int, sends: int = 12, in_flight: int = 1, acknowledge: bool = True) -> Conversation:
+    """A producer, with `step` ms between packets, acknowledgments among them, and a broker that takes `stored_after` ms."""
+    talk = Conversation(step_ns=step * MILLISECOND, acknowledge=acknowledge)
+    talk.handshake().client(CONNECT).server(CONNECTED).client(producer(1, "p", 2)).server(created("p", 2))
+    for first in range(0, sends, in_flight):
+        numbers = range(first, min(first + in_flight, sends))
+        for number in numbers:
+            talk.client(send(1, number))
+        talk.wait(stored_after * MILLISECOND)
+        for number in numbers:
+            talk.server(receipt(1, number, entry=number))
+    return talk
+
+
+def verdict(folder: Path, talk: Conversation) -> tuple[str | None, list[str]]:
+    """The code of the finding that a diagnosis names first, None if it has none, and those that this one explains."""
+    found = ps.open(write_pcap(folder / "slow.pcap", talk.packets)).diagnose()["findings"]
+    codes = [record["code"] for record in found if record["severity"] != "note" and record["explained_by"] is None]
+    first = codes[0] if codes else None
+    return first, [record["code"] for record in found if record["explained_by"] == first is not None]
+
+
+@pytest.mark.parametrize("step", [800, 1_300, 3_000])
+@pytest.mark.parametrize("in_flight", [1, 2, 4])
+@pytest.mark.parametrize("close", [False, True])
+def test_a_slow_path_is_the_cause(tmp_path: Path, step: int, in_flight: int, close: bool) -> None:
+    talk = publishing(step=step, stored_after=5, in_flight=in_flight)
+    cause, explained = verdict(tmp_path, talk.close() if close else talk)
+    assert cause == DELAY
+    assert SLOW in explained
+
+
+@pytest.mark.parametrize(("step", "stored_after"), [(1, 1_500), (40, 3_000), (300, 4_000)])
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_a_slow_broker_is_the_cause(tmp_path: Path, step: int, stored_after: int, in_flight: int) -> None:
+    cause, explained = verdict(tmp_path, publishing(step=step, stored_after=stored_after, in_flight=in_flight))
+    assert (cause, explained) == (SLOW, [])
+
+
+def test_without_bare_acknowledgments_the_broker_is_blamed(tmp_path: Path) -> None:
+    """A capture of packets with data only, in which acknowledgments come with the answers."""
+    assert verdict(tmp_path, publishing(step=1_500, stored_after=5, acknowledge=False))[0] == SLOW
+
+
+def test_a_long_path_without_consequences_is_none(tmp_path: Path) -> None:
+    assert verdict(tmp_path, publishing(step=300, stored_after=5)) == (None, [])
