@@ -200,12 +200,14 @@ class Sends:
 
 def _take_refused(producer: Producer, sequence_id: int) -> Sent | None:
     """Remove and return a SEND that was refused while earlier ones are being stored, whose receipts follow."""
-    waiting: Sequence[Sent] = producer.waiting  # the compiled reader's has no deletion
+    queue: Sequence[Sent] = producer.waiting  # the compiled reader's has no deletion
+    producer.waiting = waiting = queue if isinstance(queue, deque) else deque(queue)
+    if producer.known is None:  # leaves the producer to Python for a while: handing over all waiting SENDs takes long
+        producer.known = {sent.sequence_id for sent in waiting}
     for index in range(len(waiting) - 1, max(len(waiting) - REFUSED_MAX, 0) - 1, -1):
         sent = waiting[index]
         if sent.sequence_id == sequence_id:
-            producer.waiting = waiting if isinstance(waiting, deque) else deque(waiting)
-            del producer.waiting[index]
+            del waiting[index]
             return sent
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from time import process_time
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from pulsarscope.engine.parallel import run as run_files
 from pulsarscope.model.limits import READ_BLOCK_BYTES, ROWS_MAX
 from pulsarscope.model.records import EntryMessages
 from pulsarscope.protocols.pulsar.session import sends
-from tests.scenarios.both_readers import BothReaders, dissectors_of, reader
+from tests.scenarios.both_readers import BothReaders, dissectors_of, reader, rows_of
 from tests.scenarios.capture_mutations import corpus_options
 from tests.scenarios.capturefile import pcap, write_pcap
 from tests.scenarios.command_line import run
@@ -199,6 +200,24 @@ def test_any_order_of_messages_and_receipts_reads_as_by_the_reference(tmp_path: 
         else:
             conversation.server(*(message(side, number, b"y", random.choice(odd)) for _ in range(random.randint(1, 3))))
     check(conversation, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+def test_refused_sends_among_very_many_that_wait_take_no_longer_than_by_the_reference(tmp_path: Path) -> None:
+    """The compiled reader gives the waiting SENDs to Python for a refused one; it would take long to do so for each."""
+    conversation = talk().client(*(send(1, number) for number in range(8_000)))
+    for number in range(8_000, 9_000, 2):
+        conversation.client(send(1, number), send(1, number + 1)).server(send_error("NotAllowedError", "closed", 1, number))
+    path = str(write_pcap(tmp_path / "m.pcap", conversation.packets))
+    taken = []
+    for choice in ("off", "require"):
+        options = Options(frozenset({"exchange"}), columns=True, dissectors=dissectors_of(choice))
+        with reader(choice):
+            begun = process_time()
+            rows = [row for part in run_files([path], options, 1) for row in rows_of(part.rows)]
+            taken.append(process_time() - begun)
+        assert sum(row.status == "error" for row in rows) == 500
+    assert taken[1] < 2 * taken[0]
 
 
 def test_messages_one_behind_the_other_stay_together(tmp_path: Path) -> None:
