@@ -26,6 +26,12 @@ PLACES_MAX = 20
 _PLACE_NOUNS = ("Bytes", "Connection")
 """First words of texts that contain nothing but the following place."""
 
+DELAYS_MAX = 4
+"""Delays of a path that an answer may take for the path to be the reason: a request and its answer each wait, and queues grow."""
+
+_ANSWERED_AFTER = ("latency_ns", "p99_ns")
+"""Names in evidence of the time that an answer took."""
+
 TROUBLED_CONNECTIONS_MAX = 100_000
 """Names of connections with an error or a warning in a diagnosis, about 12 MB; beyond that, their number is a lower bound."""
 
@@ -37,6 +43,10 @@ class Symptom:
         self.code = row.code
         self.explains = () if code is None else code.explains
         """Codes with the same cause on the same connections."""
+        self.delay_ns = 0
+        """Longest delay of a path in its findings, if it is about one."""
+        self.answered_after_ns = 0
+        """Longest time that an answer took in its findings, if it is about answers."""
         self.severity = row.severity or WARNING
         self.layer = row.layer
         self.meaning = "" if code is None else code.meaning
@@ -62,6 +72,8 @@ class Symptom:
             self.first = row.time if self.first is None else min(self.first, row.time)
             self.last = row.time if self.last is None else max(self.last, row.time)
         evidence = row.evidence or {}
+        self.delay_ns = max(self.delay_ns, evidence.get("delay_max_ns", 0))
+        self.answered_after_ns = max(self.answered_after_ns, *(evidence.get(name) or 0 for name in _ANSWERED_AFTER))
         others = evidence.get("connections")
         names = [name for name in (row.connection, *(others if isinstance(others, list) else ())) if name is not None]
         for name in names:
@@ -79,6 +91,8 @@ class Symptom:
 
     def may_explain(self, other: Symptom) -> bool:
         """Return True when the other symptom may have the same cause, on some of the same connections."""
+        if self.delay_ns and other.answered_after_ns > DELAYS_MAX * self.delay_ns:
+            return False
         return other.code in self.explains and not self.connections.keys().isdisjoint(other.connections)
 
     def _sample(self, row: FindingRow) -> None:
@@ -244,7 +258,7 @@ class Diagnosis:
         for symptom in symptoms:
             for cause in symptoms:
                 if (
-                    symptom.code in cause.explains
+                    cause.may_explain(symptom)
                     and 0 < len(symptom.connections) < DIAGNOSIS_NAMES_MAX
                     and symptom.connections.keys() <= cause.connections.keys()
                     and SEVERITIES.index(cause.severity) <= SEVERITIES.index(symptom.severity)

@@ -96,5 +96,5 @@ def _report_late_acks(stream: Stream, peer: Stream, end: Where) -> None:
         f"{peer.source} acknowledged what {stream.source} sent only after {duration(times.took // times.count)} on average, "
         f"{duration(times.longest)} at most, {plural(times.count, 'time')}: a round trip takes so long."
     )
-    evidence = {"direction": stream.index, "count": times.count, "took_ns": times.took, "longest_ns": times.longest}
+    evidence = {"direction": stream.index, "count": times.count, "took_ns": times.took, "delay_max_ns": times.longest}
     stream.log.append((end[1], finding("path-delay", text, evidence, times.first, stream.source)))

@@ -20,11 +20,8 @@ def publishing(*, step: int, stored_after: int, sends: int = 12, in_flight: int 
     talk.handshake().client(CONNECT).server(CONNECTED).client(producer(1, "p", 2)).server(created("p", 2))
     for first in range(0, sends, in_flight):
         numbers = range(first, min(first + in_flight, sends))
-        for number in numbers:
-            talk.client(send(1, number))
-        talk.wait(stored_after * MILLISECOND)
-        for number in numbers:
-            talk.server(receipt(1, number, entry=number))
+        talk.client(*(send(1, number) for number in numbers)).wait(stored_after * MILLISECOND)
+        talk.server(*(receipt(1, number, entry=number) for number in numbers))
     return talk
 
 
@@ -51,6 +48,15 @@ def test_a_slow_path_is_the_cause(tmp_path: Path, step: int, in_flight: int, clo
 def test_a_slow_broker_is_the_cause(tmp_path: Path, step: int, stored_after: int, in_flight: int) -> None:
     cause, explained = verdict(tmp_path, publishing(step=step, stored_after=stored_after, in_flight=in_flight))
     assert (cause, explained) == (SLOW, [])
+
+
+@pytest.mark.parametrize(("step", "stored_after"), [(800, 5_000), (800, 60_000), (1_300, 9_000)])
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_a_slow_path_does_not_excuse_a_broker_that_is_much_slower(tmp_path: Path, step: int, stored_after: int, in_flight: int) -> None:
+    talk = publishing(step=step, stored_after=stored_after, in_flight=in_flight)
+    found = ps.open(write_pcap(tmp_path / "slow.pcap", talk.packets)).diagnose()["findings"]
+    reasons = {record["code"]: record["explained_by"] for record in found}
+    assert (reasons[DELAY], reasons[SLOW], reasons["slow-exchange"]) == (None, None, DELAY)
 
 
 def test_without_bare_acknowledgments_the_broker_is_blamed(tmp_path: Path) -> None:
