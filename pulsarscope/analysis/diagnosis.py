@@ -29,8 +29,8 @@ _PLACE_NOUNS = ("Bytes", "Connection")
 DELAYS_MAX = 4
 """Delays of a path that an answer may take for the path to be the reason: a request and its answer each wait, and queues grow."""
 
-_ANSWERED_AFTER = ("latency_ns", "p99_ns")
-"""Names in evidence of the time that an answer took."""
+_ANSWERED_AFTER = ("latency_ns", "p99_ns", "silent_ns", "waited_ns")
+"""Names in evidence of the time that an answer took, or did not come."""
 
 TROUBLED_CONNECTIONS_MAX = 100_000
 """Names of connections with an error or a warning in a diagnosis, about 12 MB; beyond that, their number is a lower bound."""
@@ -46,7 +46,7 @@ class Symptom:
         self.delay_ns = 0
         """Longest delay of a path in its findings, if it is about one."""
         self.answered_after_ns = 0
-        """Longest time that an answer took in its findings, if it is about answers."""
+        """Longest time that an answer took, or did not come, in its findings, if it is about answers."""
         self.severity = row.severity or WARNING
         self.layer = row.layer
         self.meaning = "" if code is None else code.meaning
@@ -91,9 +91,11 @@ class Symptom:
 
     def may_explain(self, other: Symptom) -> bool:
         """Return True when the other symptom may have the same cause, on some of the same connections."""
-        if self.delay_ns and other.answered_after_ns > DELAYS_MAX * self.delay_ns:
-            return False
-        return other.code in self.explains and not self.connections.keys().isdisjoint(other.connections)
+        return other.code in self.explains and not (self.ends_before(other) or self.connections.keys().isdisjoint(other.connections))
+
+    def ends_before(self, other: Symptom) -> bool:
+        """Return True for a path whose delays are much shorter than the other symptom."""
+        return 0 < DELAYS_MAX * self.delay_ns < other.answered_after_ns
 
     def _sample(self, row: FindingRow) -> None:
         """Keep one finding of each text, with the places of all findings that have it."""
@@ -265,7 +267,8 @@ class Diagnosis:
                 ):
                     found[symptom] = cause
                     break
-        return {symptom: _root(cause, found) for symptom, cause in found.items()}
+        roots = {symptom: _root(cause, found) for symptom, cause in found.items()}
+        return {symptom: root for symptom, root in roots.items() if not root.ends_before(symptom)}
 
     def cause(self) -> Symptom | None:
         """Return the worst group of errors or warnings that no other group explains."""

@@ -8,8 +8,8 @@ import pytest
 
 import pulsarscope as ps
 from tests.scenarios.capturefile import write_pcap
-from tests.scenarios.commands import CONNECT, CONNECTED, created, producer, receipt, send
-from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, created, lookup, producer, receipt, send
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 
 DELAY, SLOW = "path-delay", "slow-publish"
 
@@ -57,6 +57,15 @@ def test_a_slow_path_does_not_excuse_a_broker_that_is_much_slower(tmp_path: Path
     found = ps.open(write_pcap(tmp_path / "slow.pcap", talk.packets)).diagnose()["findings"]
     reasons = {record["code"]: record["explained_by"] for record in found}
     assert (reasons[DELAY], reasons[SLOW], reasons["slow-exchange"]) == (None, None, DELAY)
+
+
+@pytest.mark.parametrize("asks", [send(1, 99), lookup(9)], ids=["SEND", "LOOKUP"])
+def test_a_slow_path_does_not_excuse_a_missing_answer(tmp_path: Path, asks: bytes) -> None:
+    talk = publishing(step=900, stored_after=5).client(asks).wait(90 * SECOND).client(PING).server(PONG).close()
+    found = ps.open(write_pcap(tmp_path / "slow.pcap", talk.packets)).diagnose()["findings"]
+    reasons = {record["code"]: record["explained_by"] for record in found}
+    code = "request-unanswered" if asks == lookup(9) else "send-unanswered"
+    assert (reasons[DELAY], reasons[code], reasons[SLOW]) == (None, None, DELAY)
 
 
 def test_without_bare_acknowledgments_the_broker_is_blamed(tmp_path: Path) -> None:
