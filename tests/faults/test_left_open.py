@@ -156,10 +156,12 @@ def test_connections_of_a_proxy_are_those_of_its_clients(header: bytes, fields: 
     assert all("20 connections" in each.text and "kept them open, for up to 30.0 s;" in each.text for each in found)
 
 
-def consuming(number: int, every: int, *, messages: int = 1, takes: int = 0, again: int = 0) -> Conversation:
+def consuming(
+    number: int, every: int, *, messages: int = 1, takes: int = 0, again: int = 0, own: bool = False, reader: bool = False
+) -> Conversation:
     """A client that opens a consumer `every` ms for some messages; they are acknowledged in turn after `takes` ms.
 
-    `again`: all consumers get and acknowledge another message each time that this many have been opened.
+    `again`: all consumers get and acknowledge another message each time that this many have been opened. `own`: each has a subscription.
     """
     talk = connected()
     waiting: list[tuple[int, bytes]] = []
@@ -170,7 +172,10 @@ def consuming(number: int, every: int, *, messages: int = 1, takes: int = 0, aga
             due, frame = waiting.pop(0)
             wait_until(talk, max(due * MILLISECOND, talk.time_ns - START_NS)).client(frame)
         wait_until(talk, start * MILLISECOND)
-        talk.client(subscribe(index, f"c{index}", 100 + index, "Shared")).server(success(100 + index)).client(flow(100, index))
+        names = {"subscription": f"s{index}"} if own or reader else {}
+        talk.client(subscribe(index, f"c{index}", 100 + index, "Shared", durable=not reader, **names)).server(success(100 + index)).client(
+            flow(100, index)
+        )
         for _ in range(messages):
             talk.server(delivery(entry, index))
             waiting.append((start + takes + 5, ack(entry, number=index)))
@@ -184,9 +189,9 @@ def consuming(number: int, every: int, *, messages: int = 1, takes: int = 0, aga
 
 
 @pytest.mark.parametrize(("number", "every", "messages"), [(14, 300, 1), (14, 900, 2), (60, 300, 1), (20, 2500, 1), (40, 400, 5)])
-@pytest.mark.parametrize("end", ["open", "fin", "rst"])
-def test_consumers_that_are_left_open_are_churn(number: int, every: int, messages: int, end: str, tmp_path: Path) -> None:
-    talk = consuming(number, every, messages=messages)
+@pytest.mark.parametrize(("end", "reader"), [("open", False), ("fin", False), ("rst", False), ("open", True)])
+def test_consumers_that_are_left_open_are_churn(number: int, every: int, messages: int, end: str, tmp_path: Path, *, reader: bool) -> None:
+    talk = consuming(number, every, messages=messages, reader=reader)
     talk = talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")
     text, evidence = only(findings_of(tmp_path, talk), "consumer-churn")
     assert evidence["count"] == number
@@ -203,6 +208,7 @@ def test_consumers_that_are_left_open_are_churn(number: int, every: int, message
         lambda: consuming(30, 4000),
         lambda: consuming(30, 300, again=8),  # they go on with their work
         lambda: consuming(16, 600, takes=2_000),  # workers with long tasks
+        lambda: consuming(30, 300, own=True),  # each for a user of its own
     ],
 )
 def test_consumers_that_start_together_or_work_are_not(talk: Callable[[], Conversation], tmp_path: Path) -> None:

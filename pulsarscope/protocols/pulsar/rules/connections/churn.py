@@ -17,7 +17,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.rules.connections.left_open import emit_left_open, report_left_open
+from pulsarscope.protocols.pulsar.rules.connections.left_open import Opened, emit_left_open, report_left_open
 from pulsarscope.protocols.pulsar.rules.connections.storms import Repetitions, is_system_topic
 from pulsarscope.protocols.pulsar.rules.evidence import SHORTEST_FRAME, frame_names
 
@@ -173,8 +173,8 @@ class ConsumerWork(msgspec.Struct):
     has_flowed: bool = False
     asked: int = 0
     """Permits granted after the first FLOW, which is the number of messages that the application took."""
-    opened: tuple[str, Where] | None = None
-    """Topic and first SUBSCRIBE, if they are known."""
+    opened: tuple[str, str | None, Where] | None = None
+    """Topic, durable subscription and first SUBSCRIBE, if they are known."""
     latest: int = 0
     """Time of the latest ACK, or FLOW after the first one."""
 
@@ -236,7 +236,7 @@ class ChurnRule(ConnectionRule):
         work.subscription = (row.topic, row.subscription) if fields.get("durable", True) else None
         work.start = position_of(fields["start_message_id"]) if fields.get("start_message_id") else None
         if work.opened is None and row.topic is not None:
-            work.opened = row.topic, where_of(row)
+            work.opened = row.topic, row.subscription if work.subscription else None, where_of(row)
 
     def _flow(self, row: FrameRow) -> None:
         work = self._work_of(row)
@@ -304,9 +304,10 @@ class ChurnRule(ConnectionRule):
         limits = self._context.thresholds
         if not self._is_known:
             return
-        producers = [(*opened, self._sends.get(number, 0), 0) for number, opened in self._opened.items()]
+        producers: list[Opened] = [(topic, None, where, self._sends.get(number, 0), 0) for number, (topic, where) in self._opened.items()]
         consumers = [(*work.opened, work.done, work.latest) for work in self._consumers.values() if work.opened is not None]
-        for (kind, (limit, work)), opened in zip(_WORK.items(), (producers, consumers), strict=True):
+        for kind, opened in (("producer", producers), ("consumer", consumers)):
+            limit, work = _WORK[kind]
             report_left_open(self._context, kind, work, limits[limit], opened, row.end)
         if len(self._opened) == 1 and not self._consumers:
             for topic, _ in self._opened.values():

@@ -21,8 +21,9 @@ LEFT = "left"
 PROXIED = "proxied"
 """Fact about a connection that a proxy opened: it has one for each of its clients."""
 
-Opened = tuple[str, Where, int, int]
-"""Topic, PRODUCER or SUBSCRIBE, work, and time of the latest work if known, else 0, of a producer or consumer that is open."""
+Opened = tuple[str, str | None, Where, int, int]
+"""Topic, durable subscription, PRODUCER or SUBSCRIBE, work, and time of the latest work if known, else 0, of a producer or consumer that is
+open."""
 
 _PERIODS = 4
 """Openings go on for longer than this many of the intervals that are enough for churn; those at a start are over before."""
@@ -31,13 +32,14 @@ _PERIODS = 4
 def report_left_open(context: RuleContext, kind: str, noun: str, most: float, opened: Iterable[Opened], end: int) -> None:
     """Report the topics for which one after the other of a kind was opened, none of which was closed or did more than `most`.
 
+    Consumers with subscriptions of their own stay open on purpose: each serves someone else.
     `noun`: what they do, before "each".
     """
-    topics: dict[str, list[tuple[Where, int, int]]] = {}
-    for topic, where, work, latest in opened:
+    topics: dict[tuple[str, str | None], list[tuple[Where, int, int]]] = {}
+    for topic, subscription, where, work, latest in opened:
         if 0 < work <= most and not is_system_topic(topic):
-            topics.setdefault(topic, []).append((where, work, latest))
-    for topic, left in topics.items():
+            topics.setdefault((topic, subscription), []).append((where, work, latest))
+    for (topic, _), left in topics.items():
         first, last = left[0][0], left[-1][0]
         if not _keep_coming([where.time for where, *_ in left], context.thresholds) or _grow([work for _, work, _ in left]):
             continue
