@@ -189,9 +189,24 @@ def test_a_loop_that_waits_after_each_answer_is_no_storm(think: int, answer: int
     assert with_code(findings_of(tmp_path, polled_after(think, answer)), "request-storm") == []
 
 
-def polled_after(think: int, answer: int) -> Conversation:
-    """A consumer that polls `think` ms after each answer, which takes `answer` ms."""
+@pytest.mark.parametrize(("way", "think"), [(60, 1), (120, 5), (150, 20), (60, 30)])
+def test_a_loop_without_a_pause_is_named_where_its_broker_is_captured(way: int, think: int, tmp_path: Path) -> None:
+    """The way to the client and back is no pause: the first FLOW, for which no client waits, takes as long."""
+    talk = polled_after(way + think, 1, first=way)
+    assert only(findings_of(tmp_path, talk), "request-storm")[1]["request"] == "GET_LAST_MESSAGE_ID"
+
+
+@pytest.mark.parametrize(("way", "think", "first"), [(60, 50, 60), (120, 80, 120), (0, 50, 2_000), (0, 100, 10)])
+def test_a_loop_that_waits_is_no_storm_there(way: int, think: int, first: int, tmp_path: Path) -> None:
+    """A consumer that starts paused tells nothing about the network."""
+    assert with_code(findings_of(tmp_path, polled_after(way + think, 1, first=first)), "request-storm") == []
+
+
+def polled_after(think: int, answer: int, *, first: int | None = None) -> Conversation:
+    """A consumer that polls `think` ms after each answer, which takes `answer` ms; `first`: ms until its first FLOW, if there is one."""
     talk = subscribed(connected())
+    if first is not None:
+        talk.wait(first * MILLISECOND).client(flow(100))
     for number in range(200):
         talk.client(command_frame("GET_LAST_MESSAGE_ID", consumer_id=1, request_id=number)).wait(answer * MILLISECOND)
         last = {"ledgerId": 7, "entryId": 3}

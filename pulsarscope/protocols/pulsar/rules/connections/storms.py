@@ -66,6 +66,9 @@ SUBJECTS_MAX = 1_000
 ASKED_MAX = 10_000
 """Polls of one connection that wait for their answers."""
 
+TURN_MAX_NS = 500_000_000
+"""Longest time from the answer to a SUBSCRIBE to the FLOW after it that counts as that of the network."""
+
 _PREPARING, _POLLING, _MOVING = map(requests_with, (PREPARES, POLLS, MOVES))
 
 
@@ -114,13 +117,24 @@ class StormRule(ConnectionRule):
         """Repetitions by request, and by consumer if it polls: many may poll on one connection, each with a pause."""
         self._pollers: dict[str, int] = {}
         """Ids of consumers by frame name of their polls without an answer."""
+        self._begun_at = 0
+        """Time of the answer to the latest SUBSCRIBE that no FLOW followed yet."""
+        self._turn: int | None = None
+        """Shortest time from such an answer to the FLOW: between where packets are captured and a client that does not wait, and back."""
         self._subjects: set[tuple[str, Any]] = set()
         self._purposes = self._answered = 0
         self._is_own = host(context.client) == host(context.server)
         """True when the client may be the broker itself, which reads its system topics whenever it loads a topic."""
 
-    def _purpose(self, _row: ExchangeRow) -> None:
+    def _purpose(self, row: ExchangeRow) -> None:
         self._purposes += 1
+        if row.request == "SUBSCRIBE" and row.latency_ns is not None:
+            self._begun_at = row.time + row.latency_ns
+
+    def _flow(self, row: FrameRow) -> None:
+        if self._begun_at and 0 <= (turn := row.time - self._begun_at) <= TURN_MAX_NS:
+            self._turn = turn if self._turn is None else min(self._turn, turn)
+        self._begun_at = 0
 
     def _poll(self, row: FrameRow) -> None:
         remember(self._pollers, where_of(row).name, (row.fields or NOTHING).get("consumer_id", -1), ASKED_MAX)
@@ -136,7 +150,8 @@ class StormRule(ConnectionRule):
                 return
             storm = self._storms[request, consumer] = Repetitions(where)
         storm.asked += 1
-        paused, storm.answered = where.time - storm.answered >= self._pause_ns, where.time + (row.latency_ns or 0)
+        paused = where.time - storm.answered >= self._pause_ns + (self._turn or 0)
+        storm.answered = where.time + (row.latency_ns or 0)
         subject = request, row.topic
         if subject in self._subjects:
             if not (paused and request in _POLLING):
@@ -182,7 +197,7 @@ class StormRule(ConnectionRule):
         }
         self._context.emit_fact(STORMS, host(self._context.client), first, "storm", values)
 
-    frames: ClassVar[Handlers] = dict.fromkeys(_POLLING, _poll)
+    frames: ClassVar[Handlers] = {**dict.fromkeys(_POLLING, _poll), "FLOW": _flow}
     exchanges: ClassVar[Handlers] = {
         **dict.fromkeys((*_PREPARING, *_POLLING, *_MOVING), _exchange),
         **dict.fromkeys(OPENS, _purpose),
