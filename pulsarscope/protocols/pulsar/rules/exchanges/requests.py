@@ -119,6 +119,9 @@ _FIRST = frozenset({"CONNECT", "LOOKUP", "PARTITIONED_METADATA", "PRODUCER", "SU
 LATE = "late"
 """Fact of the key rule about the brokers of a client: one of these requests was answered late."""
 
+MOVING_NS = 10_000_000_000
+"""Time in which a client learns from a refused SEND that its topic moves; later refusals of its producer are no sign of a move."""
+
 REQUESTS_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
 
@@ -165,9 +168,9 @@ class RequestRule(ConnectionRule):
         """Frame names of PRODUCERs that request to wait for their turn; their answers may come late."""
         self._probes: dict[str, None] = NOTHING
         """Frame names of PARTITIONED_METADATA requests that only check whether a topic exists."""
-        self._moved: dict[str, ExchangeRow] = NOTHING
-        """By id of producers from before the capture, the first SEND that a broker refused because it gives up the topic, until the client
-        asks for its topics again."""
+        self._moved: dict[str, tuple[str, Where, str, dict[str, Any]]] = NOTHING
+        """By id of producers from before the capture, the finding about the first SEND that a broker refused because it gives up the topic,
+        until the client opens the producer again, or looks up its topics."""
 
     def _open(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
         self._burst = self._burst + 1 if self._opening else 1
@@ -175,7 +178,8 @@ class RequestRule(ConnectionRule):
 
     def _producer(self, row: FrameRow) -> None:
         self._open(row)
-        self._moved = NOTHING
+        if self._moved:
+            self._moved.pop(str((row.fields or {}).get("producer_id", -1)), None)
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
             self._queued = self._queued or {}
             self._queued[where_of(row).name] = None
@@ -211,18 +215,20 @@ class RequestRule(ConnectionRule):
                 return  # a finding only if no client comes back, which only all connections together show
             if row.request == "SEND" and len(self._moved) < REQUESTS_MAX:
                 self._moved = self._moved or {}
-                self._moved.setdefault((row.key or "").partition(":")[0], row)
-                return
-        self._report_refusal(row)
+                _, first, *_ = self._moved.setdefault((row.key or "").partition(":")[0], self._refused(row))
+                if row.time - first.time < MOVING_NS:
+                    return
+        self._context.report(*self._refused(row))
 
-    def _report_refusal(self, row: ExchangeRow) -> None:
+    def _refused(self, row: ExchangeRow) -> tuple[str, Where, str, dict[str, Any]]:
+        """Return the finding about a refused request: code, place, text and evidence."""
         where = where_of(row)
         is_large = row.error == "NotAllowedError" and TOO_LARGE in (row.error_message or "").lower()
         code = "auth-failed" if row.error in AUTHORIZATION_ERRORS else "message-too-large" if is_large else "request-failed"
         evidence = {"frames": [where.name, response_name(row)], "request": row.request, "topic": row.topic, "error": row.error}
         if code == "request-failed":
             evidence |= self._context.thresholds.evidence()
-        self._context.report(code, where, refusal_text(self._title(row), row.request, row.error, row.error_message), evidence)
+        return code, where, refusal_text(self._title(row), row.request, row.error, row.error_message), evidence
 
     def _exchange(self, row: ExchangeRow) -> None:
         if self._doubtful:
@@ -292,7 +298,7 @@ class RequestRule(ConnectionRule):
         """Report unrequested responses, unanswered requests, and doubtful exchanges."""
         self._settle()
         for refused in self._moved.values():
-            self._report_refusal(refused)
+            self._context.report(*refused)
         thresholds = self._context.thresholds
         for response, (count, first, latest) in self._unrequested.items():
             if row.opened == "midstream" and latest - row.start < thresholds.ns("response-unrequested-attached-seconds"):

@@ -295,6 +295,22 @@ def test_a_refused_send_of_a_moving_topic_without_a_name_counts_unless_its_clien
     if asks == "LOOKUP":
         talk.client(lookup(3)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", 3))
     elif asks:
-        talk.client(producer(1, request=3)).server(created(request=3))
+        for number in range(count):
+            talk.client(producer(number, request=3 + number)).server(created(request=3 + number))
     found = diagnose(tmp_path, talk.wait(SECOND).client(PING).server(PONG).close()).of("request-failed")
     assert sum((row.evidence or {}).get("count", 1) for row in found) == (0 if asks else count)
+
+
+def test_another_producer_does_not_excuse_one_that_is_refused(tmp_path: Path) -> None:
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650)).client(PING).server(PONG)
+    talk.client(send(7, 1)).server(send_error("PersistenceError", "fenced", 7, 1)).client(producer(9, request=3)).server(created(request=3))
+    diagnose(tmp_path, talk.wait(SECOND).client(PING).server(PONG).close()).only("request-failed")
+
+
+@pytest.mark.parametrize(("every", "fails"), [(1, False), (100, False), (1_000, True), (4_000, True)])
+def test_a_producer_that_is_refused_for_long_is_not_on_the_move(tmp_path: Path, every: int, *, fails: bool) -> None:
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650)).client(PING).server(PONG)
+    for number in range(20):
+        talk.client(send(7, number)).server(send_error("PersistenceError", "fenced", 7, number)).wait(every * MILLISECOND)
+    talk.client(lookup(3)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", 3))
+    assert ("request-failed" in diagnose(tmp_path, talk.close()).codes) == fails
