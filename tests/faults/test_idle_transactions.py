@@ -120,3 +120,68 @@ def test_a_client_that_waits_for_a_step_is_not_idle(tmp_path: Path, rest: int, a
         talk.server(response)
     diagnosis = diagnose(tmp_path, wait_until(talk, rest * SECOND).client(PING).server(PONG), beside(rest))
     assert (OPEN in diagnosis.codes) == (answer == "receipt")
+
+
+def leaking(
+    count: int, *, steps: int = 1, committed: int = 0, elsewhere: int = 0, port: int = 40000, first: int = 990, tail: int = 2
+) -> list[Conversation]:
+    """A client that begins transactions and ends `committed` of them, and `elsewhere` on a connection of another host."""
+    talk = connected(port).client(producer(request=90)).server(created(request=90))
+    other = connected(port + 1, host="10.0.0.9")
+    for index in range(count + committed + elsewhere):
+        ident: dict[str, Any] = {"txnid_most_bits": 3, "txnid_least_bits": first + index}
+        talk.client(command_frame("NEW_TXN", request_id=100 + 3 * index, txn_ttl_millis=60_000, tc_id=3))
+        talk.server(command_frame("NEW_TXN_RESPONSE", request_id=100 + 3 * index, **ident)).wait(MILLISECOND)
+        for step in range(steps):
+            number = index * steps + step
+            talk.client(send(1, number, **ident)).server(receipt(1, number, entry=number))
+        if index >= count + committed:
+            end_of(wait_until(other, 5 * SECOND + index * MILLISECOND), first + index, 500 + index)
+        elif index >= count:
+            end_of(talk, first + index, 101 + 3 * index)
+    return [wait_until(talk, tail * SECOND).client(PING).server(PONG), other]
+
+
+@pytest.mark.parametrize(
+    ("count", "steps", "committed", "elsewhere", "end", "first"),
+    [
+        *product((2, 40), (0, 3), (0, 5), (0, 4), ("client", "server"), (0,)),
+        (300, 1, 10, 0, "client", 0),
+        (300, 1, 0, 20, "open", 1_000),
+    ],
+)
+def test_many_of_one_client_are_one_finding(
+    tmp_path: Path, count: int, steps: int, committed: int, elsewhere: int, end: str, first: int
+) -> None:
+    talk, other = leaking(count, steps=steps, committed=committed, elsewhere=elsewhere, first=first, tail=70 if end == "open" else 2)
+    row, evidence = diagnose(tmp_path, talk if end == "open" else talk.close(end), other).only(OPEN)
+    assert (evidence["count"], evidence["txn"]) == (count, f"(3,{first})")
+    assert evidence["transactions"] == [f"(3,{first + index})" for index in range(min(count, 10))]
+    assert f"{count:,} transactions of client 10.0.0.1, begun within" in (row.text or "")
+    assert "stay open. The first: transaction (3," in (row.text or "")
+
+
+def test_transactions_far_apart_are_several_findings(tmp_path: Path) -> None:
+    talk, _ = leaking(30, first=990)
+    assert [(row.evidence or {})["count"] for row in diagnose(tmp_path, talk.close("client")).of(OPEN)] == [10, 20]
+
+
+@pytest.mark.parametrize(("count", "steps"), [*product((2, 40), (1, 3))])
+def test_many_idle_ones_are_one_finding(tmp_path: Path, count: int, steps: int) -> None:
+    talk, _ = leaking(count, steps=steps, tail=30)
+    row, evidence = diagnose(tmp_path, talk, beside(29)).only(OPEN)
+    assert (evidence["count"], evidence["closed_by"]) == (count, None)
+    assert f"{count} transactions of client 10.0.0.1" in (row.text or "")
+
+
+@pytest.mark.parametrize("clients", [2, 5])
+def test_each_client_has_its_finding(tmp_path: Path, clients: int) -> None:
+    talks = []
+    for client in range(clients):
+        talk = connected(40000 + client, host=f"10.0.0.{20 + client}")
+        for number in range(3):
+            ident: dict[str, Any] = {"txnid_most_bits": 3, "txnid_least_bits": 10 * client + number}
+            talk.client(command_frame("NEW_TXN", request_id=number, txn_ttl_millis=60_000, tc_id=3))
+            talk.server(command_frame("NEW_TXN_RESPONSE", request_id=number, **ident))
+        talks.append(talk.wait(SECOND).close("client"))
+    assert [(row.evidence or {})["count"] for row in diagnose(tmp_path, *talks).of(OPEN)] == [3] * clients

@@ -39,7 +39,17 @@ from pulsarscope.protocols.pulsar.rules.consumers import (
     twice,
     unacked,
 )
-from pulsarscope.protocols.pulsar.rules.exchanges import departures, holders, lookups, producers, requests, schemas, transactions, unload
+from pulsarscope.protocols.pulsar.rules.exchanges import (
+    departures,
+    holders,
+    lookups,
+    open_transactions,
+    producers,
+    requests,
+    schemas,
+    transactions,
+    unload,
+)
 from pulsarscope.protocols.pulsar.rules.sends import (
     ages,
     chunks,
@@ -92,6 +102,7 @@ THEMES = (
     tokens,
     storms,
     transactions,
+    open_transactions,
     deduplication,
     stored_twice,
     sent,
@@ -188,6 +199,7 @@ RULES = Rules(
         *tokens.KEYS,
         *storms.KEYS,
         *transactions.KEYS,
+        *open_transactions.KEYS,
         *deduplication.KEYS,
         *schemas.KEYS,
         *unload.KEYS,

@@ -13,7 +13,8 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_addresses, may_be
-from pulsarscope.protocols.pulsar.rules.exchanges.transactions import CONNECTIONS, TRANSACTION, evaluate_idle
+from pulsarscope.protocols.pulsar.rules.exchanges.open_transactions import evaluate_idle
+from pulsarscope.protocols.pulsar.rules.exchanges.transactions import CONNECTIONS, TRANSACTION
 from pulsarscope.protocols.pulsar.text.formatting import host, listing
 
 CODES = table(
@@ -98,7 +99,7 @@ def _evaluate_client(client: str, facts: Sequence[Fact], report: ReportFinding, 
     """Report what a client (a host) left unfinished on all its connections."""
     if len(facts) >= FACTS_PER_KEY_MAX:
         return  # the fact on the connection with which the client continued may have been dropped
-    evaluate_idle(facts, max((fact.values["end"] for fact in facts if fact.what == ENDED), default=0), report, thresholds)
+    evaluate_idle(client, facts, max((fact.values["end"] for fact in facts if fact.what == ENDED), default=0), report, thresholds)
     connections = [fact for fact in facts if fact.what != TRANSACTION]
     if any(map(_is_redirected, connections)):
         _evaluate_redirects(client, connections, report, thresholds)

@@ -1,4 +1,4 @@
-"""Transactions from NEW_TXN to END_TXN: those that stay open, and those with a refused step."""
+"""Transactions from NEW_TXN to END_TXN: facts on those that stay open, and those with a refused step."""
 
 from __future__ import annotations
 
@@ -22,19 +22,12 @@ from pulsarscope.dissect.contract.rules import (
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, gap_note, may_lack, response_name
+from pulsarscope.model.text import plural
+from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack, response_name
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text, error_text, host, listing
 
 CODES = table(
-    SESSION.warning(
-        "txn-open",
-        "A transaction was neither committed nor aborted.",
-        "Consumers wait behind it until its timeout aborts it: look for a client that died, forgot to end it, or works for "
-        "longer than the timeout.",
-        to_act="the application",
-    ),
     SESSION.error(
         "txn-failed",
         "A step of a transaction was refused.",
@@ -48,16 +41,6 @@ CODES = table(
         "Set transactionCoordinatorEnabled=true on the brokers, and run bin/pulsar initialize-transaction-coordinator-metadata once for "
         "the cluster; or turn transactions off in the client.",
         to_act="the broker's operators",
-    ),
-)
-
-THRESHOLDS = (
-    Threshold(
-        "txn-open-idle-seconds",
-        3,
-        SECONDS,
-        "Time without a step of the transaction up to the end, and three times as long as any pause so far.",
-        ("txn-open",),
     ),
 )
 
@@ -87,6 +70,12 @@ TRANSACTIONS = "transactions"
 CONNECTIONS = "ends-of-client"
 """Key rule of a client's host, which gets the end of each of its connections."""
 
+OPEN = "open-transactions"
+"""Key rule, by neighbours: transactions without an END_TXN where they began, and what other connections know of them."""
+
+NEIGHBOURS = 1_000
+"""Transactions of one coordinator with consecutive numbers that are evaluated together: in a live run, later ones do not delay them."""
+
 TRANSACTION = "transaction"
 """Kind of a fact of a client: the steps of a transaction that was not ended on a connection."""
 
@@ -100,7 +89,10 @@ EVIDENCE_STEPS_MAX = 30
 """Steps of one transaction that the evidence lists, half of them from the end."""
 
 ENDED_MAX = 100
-"""Most ends, on one connection, of transactions that did not begin there; they are facts for the client's rule."""
+"""Most ends, on one connection, of transactions that did not begin there; they are facts for the rules about open ones."""
+
+ELSEWHERE_MAX = 100
+"""Latest transactions, of those that did not begin on a connection, whose steps there are facts for the rule of the coordinator."""
 
 ITEMS_MAX = 10
 """Partitions or subscriptions of one step listed in its fact."""
@@ -116,9 +108,20 @@ def transaction_of(fields: Mapping[str, Any]) -> str | None:
     return None if _BITS[0] not in fields or _BITS[1] not in fields else f"({fields[_BITS[0]]},{fields[_BITS[1]]})"
 
 
+def _neighbours(transaction: str) -> str:
+    """Return the key of a transaction and its neighbours: its coordinator, and the range of its number."""
+    coordinator, _, number = transaction[1:-1].partition(",")
+    return f"{coordinator}\n{int(number) // NEIGHBOURS}"
+
+
 def is_transaction_error(row: ExchangeRow) -> bool:
     """Return True for an error that this rule reports."""
     return row.error in ERRORS or (row.request in STEPS and row.error not in AUTHORIZATION_ERRORS)
+
+
+def step_at(where: Where, step: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the evidence of a step."""
+    return {"frame": where.name, "connection": where.connection, "command": step["command"], "about": step.get("about")}
 
 
 class Steps(msgspec.Struct):
@@ -134,15 +137,19 @@ class Steps(msgspec.Struct):
     """Time of the latest answer, in nanoseconds."""
     waiting: bool = False
     """True when a step has no answer."""
+    commands: dict[str, int] = {}
+    """Steps by command."""
     topics: list[str] = []
-    frames: list[str] = []
+    samples: list[dict[str, Any]] = []
 
-    def add(self, now: int, topics: Sequence[str], frame: str) -> None:
+    def add(self, where: Where, step: Mapping[str, Any]) -> None:
         """Add a step."""
         self.count += 1
+        command, now = step["command"], where.time
+        self.commands[command] = self.commands.get(command, 0) + 1
         self.pause, self.latest = max(self.pause, now - self.latest), now
-        add_sample(self.frames, frame)
-        for topic in topics:
+        add_sample(self.samples, step_at(where, step))
+        for topic in step["topics"]:
             if topic not in self.topics:
                 add_sample(self.topics, topic)
 
@@ -191,6 +198,7 @@ class TransactionRule(ConnectionRule):
             elif self._ended < ENDED_MAX:  # it may have begun on another connection
                 self._ended += 1
                 self._context.emit_fact(CONNECTIONS, host(self._context.client), where_of(row), TRANSACTION, {"txn": transaction})
+                self._context.emit_fact(OPEN, _neighbours(transaction), where_of(row), "ending", {"txn": transaction})
             self._steps.pop(transaction, None)
             action = fields.get("txn_action", "COMMIT")
             self._context.emit_fact(TRANSACTIONS, transaction, where_of(row), "ending", {"command": "END_TXN", "about": action})
@@ -213,7 +221,7 @@ class TransactionRule(ConnectionRule):
         if (steps := self._steps.get(transaction)) is None:
             steps = Steps(row.time, row.time)
             remember(self._steps, transaction, steps, REQUESTS_MAX)
-        steps.add(row.time, step["topics"], where_of(row).name)
+        steps.add(where_of(row), step)
 
     def _coordinators(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -254,10 +262,14 @@ class TransactionRule(ConnectionRule):
                 "ttl": ttl,
                 "until": end,
                 "closed": None if row.closed == "open" else row.closed_by,
+                "client": host(self._context.client),
                 "lost": self._context.lost,
                 "unseen": may_lack(self._context, where.time, end),
             }
-            self._context.emit_fact(TRANSACTIONS, transaction, last, "open", values)
+            self._emit_open(transaction, last, self._steps.get(transaction), values)
+        elsewhere = [transaction for transaction in self._steps if transaction not in self._open]
+        for transaction in elsewhere[-ELSEWHERE_MAX:]:
+            self._emit_open(transaction, last, self._steps[transaction], {})
         for transaction, steps in self._steps.items():
             begun = self._open.get(transaction)
             values = {
@@ -271,11 +283,16 @@ class TransactionRule(ConnectionRule):
                 "count": steps.count,
                 "waiting": steps.waiting,
                 "topics": steps.topics,
-                "frames": steps.frames,
+                "frames": [step["frame"] for step in steps.samples],
                 "decided": row.closed != "open",
                 "unseen": may_lack(self._context, steps.first if begun is None else begun[0].time, end),
             }
             self._context.emit_fact(CONNECTIONS, host(self._context.client), last, TRANSACTION, values)
+
+    def _emit_open(self, transaction: str, last: Where, steps: Steps | None, values: dict[str, Any]) -> None:
+        steps = steps or Steps(0, 0)
+        seen = {"txn": transaction, "commands": steps.commands, "topics": steps.topics, "steps": steps.samples}
+        self._context.emit_fact(OPEN, _neighbours(transaction), last, "open", seen | values)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Skip commands outside transactions; see `ConnectionRule.batch`."""
@@ -337,25 +354,13 @@ class TransactionHistory(NamedTuple):
 
 
 def _evaluate_transaction(transaction: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:
-    """Report a transaction with a refused step, or without an end that the capture should have."""
-    steps = [
-        {
-            "frame": fact.where.name,
-            "connection": fact.where.connection,
-            "command": fact.values["command"],
-            "about": fact.values.get("about"),
-        }
-        for fact in facts
-        if fact.what not in ("open", "refused")
-    ]
+    """Report a transaction with a refused step."""
+    steps = [step_at(fact.where, fact.values) for fact in facts if fact.what != "refused"]
     counts = Counter(step["command"] for step in steps)
     topics = list(dict.fromkeys(topic for fact in facts for topic in fact.values.get("topics", ())))
     history = TransactionHistory(transaction, counts, steps, [fact for fact in facts if fact.what == "refused"], topics[:ITEMS_MAX])
     if history.refused:
         _report_failed(history, report)
-    unfinished = next((fact for fact in facts if fact.what == "open"), None)
-    if unfinished is not None and not unfinished.values["unseen"] and not any(fact.what == "ending" for fact in facts):
-        _report_open(history, unfinished, report)
 
 
 def _report_failed(history: TransactionHistory, report: ReportFinding) -> None:
@@ -370,54 +375,6 @@ def _report_failed(history: TransactionHistory, report: ReportFinding) -> None:
     names = [name for fact in history.refused for name in (fact.where.name, fact.values["response"])]
     error = {"error": values["error"], "count": len(history.refused)}
     report("txn-failed", first.where, text, history.evidence(names) | error)
-
-
-def _report_open(history: TransactionHistory, unfinished: Fact, report: ReportFinding) -> None:
-    values = unfinished.values
-    begun = Where(*values["begun"])
-    age = values["until"] - begun.time
-    overdue = bool(values["ttl"]) and age > values["ttl"]
-    if not overdue and values["closed"] is None:
-        return  # The capture ended before the transaction timed out.
-    limit = f", its timeout is {duration(values['ttl'])}" if values["ttl"] else ""
-    if overdue:
-        limit = f": its timeout of {duration(values['ttl'])}, which aborts it, had passed {duration(age - values['ttl'])} earlier"
-    closed = f"the {values['closed']} closed the connection" if values["closed"] else "its connection is open"
-    text = (
-        f"Transaction {history.transaction}{history.on_topics} has no END_TXN after {duration(age)}{limit}; {closed}; steps seen: "
-        f"{history.summary}{gap_note(lost=values['lost'])}."
-    )
-    evidence = history.evidence([begun.name, *(step["frame"] for step in history.steps)])
-    report("txn-open", begun, text, evidence | {"age_ns": age, "ttl_ns": values["ttl"], "closed_by": values["closed"]})
-
-
-def evaluate_idle(facts: Sequence[Fact], end: int, report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report the transactions of a client (a host) that were idle, on open connections, when it was last seen, at `end`."""
-    transactions: dict[str, list[Fact]] = {}
-    for fact in facts:
-        if fact.what == TRANSACTION:
-            transactions.setdefault(fact.values["txn"], []).append(fact)
-    for transaction, parts in transactions.items():
-        begin = next((part for part in parts if part.values.get("begun") is not None), None)
-        if begin is None or begin.values["decided"] or any(part.values.get("unseen", True) for part in parts):
-            continue
-        if any(part.values["waiting"] for part in parts):
-            continue  # its client waits for the broker
-        values, begun = begin.values, Where(*begin.values["begun"])
-        latest = max(part.values["latest"] for part in parts)
-        rest, age = end - latest, end - begun.time
-        usual = max(values["longest"], *(part.values["pause"] for part in parts))
-        if rest < max(thresholds.ns("txn-open-idle-seconds"), 3 * usual) or 0 < values["ttl"] < age:
-            continue
-        topics = list(dict.fromkeys(topic for part in parts for topic in part.values["topics"]))
-        count = sum(part.values["count"] for part in parts)
-        on_topics = f" on {listing(topics)}" if topics else ""
-        text = f"Transaction {transaction}{on_topics} has no END_TXN after {duration(age)}, and no step for the last {duration(rest)}: "
-        text += f"its {plural(count, 'step')} stay without effect."
-        frames = [begun.name, *(frame for part in parts for frame in part.values["frames"])]
-        evidence = {"frames": frame_names(frames), "txn": transaction, "topic": next(iter(topics), None)}
-        evidence |= {"age_ns": age, "rest_ns": rest, "ttl_ns": values["ttl"], "closed_by": None}
-        report("txn-open", begun, text, evidence | thresholds.evidence("txn-open-idle-seconds"))
 
 
 KEYS = (KeyRule(TRANSACTIONS, FORGET_NS, _evaluate_transaction),)
