@@ -64,8 +64,8 @@ class HolderRule(ConnectionRule):
             return
         if (row.fields or {}).get("producer_ready") is False:
             request["queued_by"] = where_of(row).name
-        else:
-            request["name"] = request["name"] or row.producer_name
+        elif not request["name"]:
+            request["name"], request["is_chosen"] = row.producer_name, True
 
     def _request(self, row: FrameRow, **values: Any) -> None:
         remember(self._requests, where_of(row).name, values | {"client": self._context.client}, REQUESTS_MAX)
@@ -112,7 +112,8 @@ class HolderRule(ConnectionRule):
 
     def _close(self, row: FrameRow, rule: str, number: int) -> None:
         if (key := self._holders.pop((rule, number), None)) is not None:
-            self._context.emit_fact(rule, key, where_of(row), "closed", {"id": number, "until": row.time, "left": row.direction == CLIENT})
+            left = row.time if row.direction == CLIENT else None
+            self._context.emit_fact(rule, key, where_of(row), "closed", {"id": number, "until": row.time, "left_at": left})
 
     def _ping(self, row: FrameRow) -> None:
         if row.direction == SERVER and self._pinged is None:
@@ -127,8 +128,9 @@ class HolderRule(ConnectionRule):
         end, dead_ns = row.end, self._context.thresholds.ns("dead-holder-seconds")
         dead_since = self._pinged if self._pinged is not None and end - self._pinged > dead_ns else None
         until = None if row.closed == "open" else end
+        left = self._context.closing[1] if self._context.closing is not None and row.closed_by == CLIENT else None
         for (rule, number), key in self._holders.items():
-            values = {"id": number, "last_active": last.time, "dead_since": dead_since, "until": until}
+            values = {"id": number, "last_active": last.time, "dead_since": dead_since, "until": until, "left_at": left}
             self._context.emit_fact(rule, key, last, "gone", values)
         for topic, where, request in self._queued:
             values = {"until": end, "lost": self._context.lost, **request, "since": where.time}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ CODES = table(
     ),
     SESSION.note(
         "producer-replaced",
-        "A producer took its topic over from another one, which closed shortly afterwards.",
+        "A producer took its topic over from another one, which ended shortly afterwards or was dead.",
         "A new instance of an application replaces the old one so, with ExclusiveWithFencing.",
     ),
     SESSION.note(
@@ -65,6 +66,13 @@ THRESHOLDS = (
         ("producer-fenced", "producer-replaced"),
     ),
     Threshold(
+        "producer-fenced-back-seconds",
+        60,
+        SECONDS,
+        "Time in which a producer takes the topic back; two that do so in turn contend for it, while a restart takes it once.",
+        ("producer-fenced",),
+    ),
+    Threshold(
         "producer-waiting-seconds",
         1,
         SECONDS,
@@ -95,8 +103,8 @@ class Tenure(NamedTuple):
     """Time of the connection's last frame, if the place was not given up before."""
     dead_since: int | None
     """Time of the broker's first PING that the connection did not answer."""
-    left: bool = False
-    """True when the client gave it up."""
+    left_at: int | None = None
+    """Time at which the client gave it up, or ended its connection, in nanoseconds."""
 
     @property
     def since(self) -> int:
@@ -151,7 +159,7 @@ def _tenures(facts: Sequence[Fact]) -> list[Tenure]:
         elif fact.what not in ("refused", QUEUED) and holder in open_tenures:
             tenure = open_tenures.pop(holder)
             end = {name: values.get(name) for name in ("until", "last_active", "dead_since")}
-            tenures.append(Tenure(tenure.where, tenure.request, **end, left=values.get("left", False)))
+            tenures.append(Tenure(tenure.where, tenure.request, **end, left_at=values.get("left_at")))
     return [*tenures, *open_tenures.values()]
 
 
@@ -218,11 +226,46 @@ def _evaluate_producers(topic: str, facts: Sequence[Fact], report: ReportFinding
     for fact in facts:
         if fact.what == QUEUED and fact.values["until"] - fact.values["since"] >= thresholds.ns("producer-waiting-seconds"):
             _report_waiting(topic, fact, tenures, report)
+    takeovers = _takeovers(facts, tenures)
+    contended = _contended(takeovers, thresholds.ns("producer-fenced-back-seconds"))
+    losses = Counter(tenure.where for _, losers in takeovers for tenure in losers)
+    for winner, losers in takeovers:
+        is_over = all(losses[tenure.where] == 1 and _is_over(tenure, winner.values["answered"], thresholds) for tenure in losers)
+        _report_fenced(topic, (winner, losers), contended, report, thresholds, is_over=is_over)
+
+
+_Takeover = tuple[Fact, list[Tenure]]
+"""The request that took a topic, and the tenures that it ended."""
+
+
+def _takeovers(facts: Sequence[Fact], tenures: Sequence[Tenure]) -> list[_Takeover]:
+    found = []
+    for fact in facts:
         if fact.what == "held" and fact.values["mode"] == "ExclusiveWithFencing":
             name = fact.values["name"]  # may be chosen by the broker: a producer that comes back has the same name, and displaces no other
             losers = [tenure for tenure in _holders(tenures, fact) if name is None or tenure.request["name"] != name]
             if losers:
-                _report_fenced(topic, fact, losers, report, thresholds)
+                found.append((fact, losers))
+    return found
+
+
+def _identity(request: dict[str, Any]) -> str | None:
+    """Return what a producer keeps when its application starts again: its name, or its host if the broker chose the name."""
+    name: str | None = host(request["client"]) if request.get("is_chosen") else request["name"]
+    return name
+
+
+def _contended(takeovers: Sequence[_Takeover], within_ns: int) -> list[Fact]:
+    """Return the takeovers by producers that take the topic from each other, or none: each lost it not long before, one after the other."""
+    lost: dict[str | None, int] = {}
+    back: list[Fact] = []
+    for winner, losers in sorted(takeovers, key=lambda takeover: int(takeover[0].values["answered"])):
+        taker, at = _identity(winner.values), winner.values["answered"]
+        others = {_identity(tenure.request) for tenure in losers} - {taker}
+        if others and taker is not None and at - lost.get(taker, at - within_ns - 1) <= within_ns:
+            back.append(winner)
+        lost.update(dict.fromkeys(others, at))
+    return back if len({_identity(winner.values) for winner in back}) > 1 else []
 
 
 def _obstacles(holders: Sequence[Tenure], request: Fact) -> list[Tenure]:
@@ -252,14 +295,26 @@ def _report_waiting(topic: str, queued: Fact, tenures: Sequence[Tenure], report:
     report("producer-waiting", where, f"{text}{gap_note(lost=values['lost'])}.", evidence)
 
 
-def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: ReportFinding, thresholds: Thresholds) -> None:
-    values, limit = winner.values, "producer-replaced-seconds"
-    until = values["answered"] + thresholds.ns(limit)
-    code = "producer-replaced" if all(tenure.left and (tenure.until or 0) <= until for tenure in losers) else "producer-fenced"
+def _is_over(tenure: Tenure, taken_at: int, thresholds: Thresholds) -> bool:
+    """Return True when the client of a producer ended shortly after it lost the topic, or was dead."""
+    is_dead = tenure.dead_since is not None and tenure.dead_since <= taken_at
+    return is_dead or (tenure.left_at is not None and tenure.left_at <= taken_at + thresholds.ns("producer-replaced-seconds"))
+
+
+def _report_fenced(
+    topic: str, takeover: _Takeover, contended: Sequence[Fact], report: ReportFinding, thresholds: Thresholds, *, is_over: bool
+) -> None:
+    winner, losers = takeover
+    values, limits = winner.values, ["producer-replaced-seconds"]
+    is_contended = winner in contended
+    code = "producer-replaced" if is_over and not is_contended else "producer-fenced"
     held = [f"{tenure.title('producer')}, which had it for {duration(tenure.held_ns(values['answered']))}" for tenure in losers]
     name = values["name"] or "without a name"
     producer = f"Producer {name} (ExclusiveWithFencing) of {values['client']}"
-    text = f"{producer} took topic {topic} from {listing(held, '; ', '; ')}."
+    text = f"{producer} took topic {topic} from {listing(held, '; ', '; ')}"
+    if is_contended:
+        limits = ["producer-fenced-back-seconds"]
+        text += f"; producers take it back from each other: {len(contended):,} times"
     places = [winner.where, *(tenure.where for tenure in losers)]
     evidence = {
         "frames": frame_names([winner.where.name, values["response"], *(where.name for where in places[1:])]),
@@ -267,9 +322,9 @@ def _report_fenced(topic: str, winner: Fact, losers: Sequence[Tenure], report: R
         "producer_name": name,
         "fenced": [tenure.summary for tenure in losers[:ATTEMPTS_MAX]],
         "connections": list(dict.fromkeys(where.connection for where in places))[:DIAGNOSIS_NAMES_MAX],
-        **thresholds.evidence(limit),
+        **thresholds.evidence(*limits),
     }
-    report(code, winner.where, text, evidence)
+    report(code, winner.where, f"{text}.", evidence)
 
 
 def _evaluate_consumers(_key: str, facts: Sequence[Fact], report: ReportFinding, _thresholds: Thresholds) -> None:

@@ -66,6 +66,98 @@ def test_one_that_closes_shortly_after_it_lost_the_topic_is_replaced(tmp_path: P
     assert (len(with_code(rows, code)), with_code(rows, other)) == (number - 1, [])
 
 
+@pytest.mark.parametrize("after", [0, 1, 4, 6, 20])
+@pytest.mark.parametrize("how", ["fin", "rst", "broker", "gap"])
+@pytest.mark.parametrize("named", [True, False])
+def test_one_whose_client_is_killed_shortly_afterwards_is_replaced(tmp_path: Path, after: int, how: str, *, named: bool) -> None:
+    old, new = (fencing(index, name=f"p{index}" if named else "", start=30 * index * SECOND) for index in range(2))
+    wait_until(old, (30 + after) * SECOND + SECOND // 10)
+    if how == "gap":
+        old.lose("client", 40).client(PING)
+    if how == "rst":
+        old.reset("client")
+    else:
+        old.close("server" if how == "broker" else "client")
+    rows = findings_of(tmp_path, old, wait_until(new, 60 * SECOND).client(PING).server(PONG))
+    code, other = ("producer-fenced", "producer-replaced") if how == "broker" or after > 5 else ("producer-replaced", "producer-fenced")
+    assert (len(with_code(rows, code)), with_code(rows, other)) == (1, [])
+
+
+@pytest.mark.parametrize(("asked", "answers"), [(-15, False), (-15, True), (5, False)])
+def test_one_that_was_dead_is_replaced(tmp_path: Path, asked: int, *, answers: bool) -> None:
+    """It lost its power: the broker's PING before the takeover has no answer."""
+    old, new = fencing(0, name="old"), fencing(1, name="new", start=30 * SECOND)
+    wait_until(old, (30 + asked) * SECOND).server(PING)
+    if answers:
+        old.client(PONG)
+    wait_until(old, 60 * SECOND).close("server")
+    rows = findings_of(tmp_path, old, new)
+    assert bool(with_code(rows, "producer-replaced")) == (asked < 0 and not answers)
+    assert bool(with_code(rows, "producer-fenced")) != bool(with_code(rows, "producer-replaced"))
+
+
+def test_one_that_comes_back_as_a_standby_is_replaced(tmp_path: Path) -> None:
+    old, new = fencing(0, name="old"), fencing(1, name="new", start=10 * SECOND)
+    wait_until(old, 11 * SECOND).reset("client")
+    standby = connected(40005, start=12 * SECOND).client(producer(1, "old", 1, producer_access_mode="WaitForExclusive"))
+    standby.server(created("old", producer_ready=False))
+    rows = findings_of(tmp_path, old, wait_until(new, 40 * SECOND).client(PING).server(PONG), wait_until(standby, 40 * SECOND).close())
+    assert problem_codes(rows) == []
+    assert len(with_code(rows, "producer-replaced")) == len(with_code(rows, "producer-waiting")) == 1
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("number", [3, 5])
+def test_those_that_outlive_the_next_takeover_are_fenced(number: int, tmp_path: Path, *, named: bool) -> None:
+    """They end together, shortly after the last one."""
+    talks = [fencing(index, name=f"p{index}" if named else "", start=index * SECOND // 2) for index in range(number)]
+    rows = findings_of(tmp_path, *[wait_until(talk, number * SECOND).close("client") for talk in talks])
+    assert (len(with_code(rows, "producer-fenced")), with_code(rows, "producer-replaced")) == (number - 1, [])
+
+
+def taking_turns(turns: int, every: int, who: list[int], *, named: bool = True, one_host: bool = False) -> list[Conversation]:
+    """Producers that take a topic from each other: whoever lost it ends a second later, and starts again."""
+    talks = []
+    for turn in range(turns):
+        producing, start = who[turn % len(who)], turn * every * SECOND
+        talk = connected(40000 + turn, host="10.0.0.1" if one_host else f"10.0.0.{10 + producing}", start=start)
+        asked = producer(1, f"p{producing}" if named else "", 1, producer_access_mode="ExclusiveWithFencing")
+        talk.client(asked).server(created(f"p{producing}" if named else f"standalone-0-{turn}", topic_epoch=turn))
+        if turn < turns - 1:
+            wait_until(talk, start + every * SECOND + SECOND).close("client")
+        talks.append(talk)
+    return talks
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(("turns", "every", "who"), [(4, 3, [0, 1]), (7, 30, [0, 1]), (9, 10, [0, 1, 2])])
+def test_producers_that_take_the_topic_back_from_each_other_contend(
+    tmp_path: Path, turns: int, every: int, who: list[int], *, named: bool
+) -> None:
+    rows = findings_of(tmp_path, *taking_turns(turns, every, who, named=named))
+    back = turns - len(who)
+    fenced = with_code(rows, "producer-fenced")
+    assert (len(fenced), len(with_code(rows, "producer-replaced"))) == (back, len(who) - 1)
+    assert all(f"producers take it back from each other: {back} times." in (row.text or "") for row in fenced)
+
+
+@pytest.mark.parametrize(
+    ("turns", "every", "who", "one_host"),
+    [
+        (3, 10, [0, 1], False),  # one returns: a restart of each
+        (6, 90, [0, 1], False),  # deployments in turn
+        (6, 10, [0, 1, 2, 3, 4, 5], False),
+        (6, 10, [0, 1, 2, 3, 4, 5], True),
+    ],
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_new_instances_one_after_the_other_do_not(
+    tmp_path: Path, turns: int, every: int, who: list[int], *, one_host: bool, named: bool
+) -> None:
+    rows = findings_of(tmp_path, *taking_turns(turns, every, who, named=named, one_host=one_host))
+    assert (len(with_code(rows, "producer-replaced")), with_code(rows, "producer-fenced")) == (turns - 1, [])
+
+
 def test_a_producer_that_comes_back_takes_nothing_from_itself(tmp_path: Path) -> None:
     talks = [fencing(index, name="p", start=index * SECOND) for index in range(2)]
     assert with_code(findings_of(tmp_path, *talks), "producer-fenced") == []
