@@ -133,6 +133,8 @@ class Sends:
         """Remove and return the SEND that a SEND_RECEIPT or SEND_ERROR answers and that is not the oldest; None if none waits for it."""
         if producer.known is not None and sequence_id not in producer.known:
             return None
+        queue: Sequence[Sent] = producer.waiting  # the compiled reader's has no deletion, and makes its SENDs anew each time
+        producer.waiting = queue if isinstance(queue, deque) else deque(queue)
         if command == "SEND_ERROR" and (refused := _take_refused(producer, sequence_id)) is not None:
             return refused
         index = next((index for index, sent in enumerate(producer.waiting) if sent.sequence_id == sequence_id), -1)
@@ -200,8 +202,7 @@ class Sends:
 
 def _take_refused(producer: Producer, sequence_id: int) -> Sent | None:
     """Remove and return a SEND that was refused while earlier ones are being stored, whose receipts follow."""
-    queue: Sequence[Sent] = producer.waiting  # the compiled reader's has no deletion
-    producer.waiting = waiting = queue if isinstance(queue, deque) else deque(queue)
+    waiting = producer.waiting
     if producer.known is None:  # leaves the producer to Python for a while: handing over all waiting SENDs takes long
         producer.known = {sent.sequence_id for sent in waiting}
     for index in range(len(waiting) - 1, max(len(waiting) - REFUSED_MAX, 0) - 1, -1):
