@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import BY_BROKER, PING, PONG, ack, close_consumer, created, delivery, flow, producer, receipt, send
+from tests.scenarios.commands import BY_BROKER, PING, PONG, ack, close_consumer, created, delivery, error, flow, producer, receipt, send
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
@@ -225,3 +225,35 @@ def test_a_fin_that_was_not_captured_hides_no_answer(kind: str, more: int, tmp_p
     rows = findings_of(tmp_path, talk)
     assert UNANSWERED & set(problem_codes(rows))
     assert with_code(rows, "stream-gap") == []
+
+
+LOOKUPS = {"LOOKUP": {"topic": "persistent://public/default/t"}, "PARTITIONED_METADATA": {"topic": "persistent://public/default/t"}}
+
+
+@pytest.mark.parametrize(
+    ("asks", "before", "how", "pause", "end"),
+    [*product(LOOKUPS, (0, 3), ("lost", "cut", "late", "whole"), (1, 900), ("open", "fin", "rst"))],
+)
+def test_a_refusal_is_not_of_a_lookup_with_the_same_id_whose_answer_is_missing(
+    tmp_path: Path, asks: str, before: int, how: str, pause: int, end: str
+) -> None:
+    """The C++ client numbers lookups separately. The answer is lost, cut off by the snapshot length, or late."""
+    talk = connected()
+    for number in range(before + 1):
+        response = command_frame(f"{asks}_RESPONSE", request_id=number, response="Success" if asks != "LOOKUP" else "Connect")
+        talk.client(command_frame(asks, request_id=number, **LOOKUPS[asks])).wait(pause * MILLISECOND)
+        if how == "lost" and number == before:
+            talk.lose("server", len(response))
+        elif how == "cut" and number == before:
+            talk.server(response[:10]).lose("server", len(response) - 10)
+        elif how == "whole" or number < before:
+            talk.server(response)
+    talk.client(producer(1, "p", before)).wait(pause * MILLISECOND).server(error(before, "ProducerBusy", "taken"))
+    if how == "late":
+        talk.server(response)
+    if end != "open":
+        talk.reset("client") if end == "rst" else talk.close()
+    rows = findings_of(tmp_path, talk)
+    _, evidence = only(rows, "producer-busy")
+    assert evidence["count"] == 1
+    assert [row.code for row in rows if row.code in ("lookup-failed", "lookup-refused", "request-failed")] == []

@@ -75,6 +75,9 @@ RESPONSES = frozenset(ANSWERED_BY.values())
 REFUSABLE = tuple(sorted(RESPONSES - {"ACK_RESPONSE"}))
 """Responses that an ERROR may replace."""
 
+OWN_REFUSALS = ("GET_SCHEMA_RESPONSE", "LOOKUP_RESPONSE", "PARTITIONED_METADATA_RESPONSE")
+"""Responses to requests of the lookup service that state an error themselves: brokers do not replace them, proxies may."""
+
 CONNECTING_REQUEST_ID = -1
 """The request_id of the ERROR that refuses a CONNECT."""
 

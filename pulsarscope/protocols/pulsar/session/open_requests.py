@@ -18,6 +18,7 @@ from pulsarscope.protocols.pulsar.session.exchanges import (
     ANSWERED_BY,
     CONNECTING_REQUEST_ID,
     IN_ORDER,
+    OWN_REFUSALS,
     REFUSABLE,
     RESPONSES,
     error_of,
@@ -102,7 +103,9 @@ class OpenRequests:
         if command == "ERROR":
             if number == CONNECTING_REQUEST_ID:
                 return self._pairing.answer(("CONNECT", SERVER if direction == CLIENT else CLIENT))
-            return self._pairing.answer_first([(response, number) for response in REFUSABLE])
+            # The C++ client numbers lookups separately: one whose answer is lost may wait with the id of the request that is refused.
+            plain = self._pairing.answer_first([(response, number) for response in REFUSABLE if response not in OWN_REFUSALS])
+            return plain or self._pairing.answer_first([(response, number) for response in OWN_REFUSALS])
         if command == "PRODUCER_SUCCESS" and fields.get("producer_ready") is False:
             return self._pairing.peek((command, number))
         return self._pairing.answer((command, number))

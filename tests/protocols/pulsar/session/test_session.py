@@ -59,6 +59,16 @@ class TestRequestsById:
         assert outcome(row) == (request_name, "ERROR", "41", "error", STEP_NS)
         assert (row.error, row.error_message) == ("TooManyRequests", "slow down")
 
+    @pytest.mark.parametrize("request_name", sorted(set(ANSWERED_BY) - {"ACK"}))
+    @pytest.mark.parametrize("lookup_name", ["LOOKUP", "PARTITIONED_METADATA", "GET_SCHEMA"])
+    def test_an_error_is_of_a_lookup_only_if_nothing_else_has_its_id(self, lookup_name: str, request_name: str) -> None:
+        """The C++ client numbers lookups separately, and brokers refuse these with their own response."""
+        error = command_frame("ERROR", request_id=41, error="TopicNotFound", message="none")
+        asked = [built(name, request_id=41) for name in (lookup_name, request_name)]
+        rows = Dialogue().client(*asked).server(error).end().exchanges
+        refused = lookup_name if request_name in ("LOOKUP", "PARTITIONED_METADATA", "GET_SCHEMA") else request_name
+        assert [row.request for row in rows if row.status == "error"] == [refused]
+
     @pytest.mark.parametrize("request_name", ANSWERED_BY)
     def test_each_without_a_response_is_unanswered_at_the_end(self, request_name: str) -> None:
         dialogue = Dialogue().client(built(request_name, request_id=41))
