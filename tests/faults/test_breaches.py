@@ -513,3 +513,60 @@ def test_a_close_that_is_captured_behind_the_next_open_is_no_reuse(tmp_path: Pat
         talk.server(answer)
     codes = diagnose(tmp_path, talk.wait(SECOND).close()).codes
     assert (f"{kind}-id-reused" in codes) == answered
+
+
+def sending_early(
+    *, sends: int, others: int = 0, rtt: int = 1, answer: str = "none", after: int = 5, by: str = "server", midstream: bool = False
+) -> Conversation:
+    """A client that sends before PRODUCER_SUCCESS, `after` ms later the connection ends."""
+    talk = begun(before=1, midstream=midstream)
+    for number in range(others):
+        talk.client(producer(20 + number, f"q{number}", 20 + number)).server(created(f"q{number}", 20 + number))
+        talk.client(send(20 + number, 0)).server(receipt(20 + number, 0, entry=number))
+    talk.client(producer(request=7))
+    if answer == "first":
+        talk.wait(rtt * MILLISECOND).server(created(request=7))
+    for number in range(sends):
+        talk.client(send(1, number))
+    if answer in ("late", "receipts", "waits"):
+        talk.wait(rtt * MILLISECOND).server(created(request=7, producer_ready=answer != "waits"))
+    if answer == "receipts":
+        talk.server(*(receipt(1, number, entry=number) for number in range(sends)))
+    elif answer == "gap":
+        talk.lose("server", 40)
+    talk.wait(after * MILLISECOND)
+    return talk if by == "open" else talk.reset("server") if by == "rst" else talk.close(by)
+
+
+@pytest.mark.parametrize(
+    ("sends", "others", "after", "answer", "by", "midstream"),
+    [*product((1, 40), (0, 2), (1, 800), ("none", "waits"), ("server", "rst"), (False, True))],
+)
+def test_sends_before_the_answer_to_their_producer_are_the_cause_of_a_close(
+    tmp_path: Path, sends: int, others: int, after: int, answer: str, by: str, *, midstream: bool
+) -> None:
+    talk = sending_early(sends=sends, others=others, after=after, answer=answer, by=by, midstream=midstream)
+    diagnosis = diagnose(tmp_path, talk)
+    row, evidence = diagnosis.only(HOMELESS)
+    assert (evidence["count"], diagnosis.commands(row)[:2]) == (sends, ["PRODUCER", "SEND"])
+    assert "before the answer to its PRODUCER" in (row.text or "")
+
+
+@pytest.mark.parametrize(
+    ("sends", "answer", "by", "after"),
+    [
+        # A tap may delay one direction.
+        *product((1, 40), ("first", "late", "receipts"), ("server", "rst", "client", "open"), (1, 800)),
+        *product((1, 40), ("gap",), ("server", "client", "open"), (1, 800)),
+        *product((1,), ("none",), ("client", "open"), (1, 800)),  # nothing shows what the broker makes of it
+        *product((0,), ("none",), ("server", "rst"), (1, 800)),  # the broker stops while it opens the topic
+    ],
+)
+def test_other_sends_of_a_new_producer_are_not(tmp_path: Path, sends: int, answer: str, by: str, after: int) -> None:
+    assert HOMELESS not in diagnose(tmp_path, sending_early(sends=sends, answer=answer, by=by, after=after)).codes
+
+
+@pytest.mark.parametrize("by", ["server", "rst"])
+def test_sends_of_a_producer_that_its_client_gave_up_are_named_once(tmp_path: Path, by: str) -> None:
+    talk = begun(before=1).client(producer(request=7)).client(close_producer(1, 8)).client(send(1, 0)).wait(MILLISECOND)
+    assert len(diagnose(tmp_path, talk.reset("server") if by == "rst" else talk.close(by)).of(HOMELESS)) == 1

@@ -20,7 +20,8 @@ CODES = table(
     SESSION.warning(
         "send-without-producer",
         "A client sent messages with the id of a producer that is not open.",
-        "The broker ignores them, or closes the connection: nothing is stored. PRODUCER comes first, and nothing after CLOSE_PRODUCER.",
+        "The broker ignores them, or closes the connection: nothing is stored. PRODUCER and its answer come first, and nothing "
+        "after CLOSE_PRODUCER.",
         ("connection-closed-by-broker",),
         to_act="the client library",
     ),
