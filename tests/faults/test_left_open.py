@@ -213,3 +213,54 @@ def test_consumers_that_are_left_open_are_churn(number: int, every: int, message
 )
 def test_consumers_that_start_together_or_work_are_not(talk: Callable[[], Conversation], tmp_path: Path) -> None:
     assert with_code(findings_of(tmp_path, talk()), "consumer-churn") == []
+
+
+def prefetching(
+    number: int, every: int, *, process: int = 1, takes: int = 20, acknowledges: bool = False, rest: int = 0, kind: str = "Shared"
+) -> Conversation:
+    """A client that leaves consumers open: the first `process` acknowledge a message, and what comes later goes to earlier ones.
+
+    `acknowledges`: all do in the end. `rest`: ms at the end.
+    """
+    talk = connected()
+    for index in range(number):
+        wait_until(talk, max((index + 1) * every * MILLISECOND, talk.time_ns - START_NS))
+        talk.client(subscribe(index, f"c{index}", 100 + index, kind)).server(success(100 + index)).client(flow(1000, index))
+        talk.server(delivery(index, index))
+        if index < process:
+            talk.wait(takes * MILLISECOND).client(ack(index, number=index))
+    talk.wait((1_000 + rest) * MILLISECOND)
+    if acknowledges:
+        talk.client(*(ack(index, number=index) for index in range(process, number)))
+    return talk.wait(100 * MILLISECOND)
+
+
+@pytest.mark.parametrize(
+    ("number", "every", "process", "kind", "end"),
+    [*product((40, 60), (700, 1_400), (1, 5), ("Shared", "Key_Shared"), ("open", "fin", "rst"))],
+)
+def test_consumers_whose_messages_earlier_ones_fetched_are_churn(
+    number: int, every: int, process: int, kind: str, end: str, tmp_path: Path
+) -> None:
+    talk = prefetching(number, every, process=process, kind=kind)
+    talk = talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")
+    text, evidence = only(findings_of(tmp_path, talk), "consumer-churn")
+    assert number - 10_000 // every - 2 <= evidence["count"] <= number
+    assert evidence["holding"] == evidence["count"] - process
+    assert text.endswith(f"{evidence['holding']} hold messages that nobody processes.")
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        lambda: prefetching(40, 700, process=0),  # no sign of how long they take
+        lambda: prefetching(40, 700, takes=3_500),  # tasks are long
+        lambda: prefetching(40, 700, acknowledges=True),
+        lambda: prefetching(20, 300),  # not for long
+        lambda: prefetching(60, 10, rest=20_000),  # at the start
+        lambda: prefetching(30, 4_000),
+        lambda: prefetching(40, 700).lose("client", 60).client(PING).server(PONG),
+    ],
+)
+def test_consumers_that_may_be_at_work_are_not(talk: Callable[[], Conversation], tmp_path: Path) -> None:
+    assert with_code(findings_of(tmp_path, talk()), "consumer-churn") == []

@@ -304,8 +304,9 @@ class ChurnRule(ConnectionRule):
         limits = self._context.thresholds
         if not self._is_known:
             return
-        producers: list[Opened] = [(topic, None, where, self._sends.get(number, 0), 0) for number, (topic, where) in self._opened.items()]
-        consumers = [(*work.opened, work.done, work.latest) for work in self._consumers.values() if work.opened is not None]
+        producers: list[Opened] = [(name, None, where, self._sends.get(i, 0), 0, False) for i, (name, where) in self._opened.items()]
+        known = [(work, work.opened) for work in self._consumers.values() if work.opened is not None]
+        consumers = [(*of, work.done, work.latest, not work.acknowledged and work.first is not None) for work, of in known]
         for kind, opened in (("producer", producers), ("consumer", consumers)):
             limit, work = _WORK[kind]
             report_left_open(self._context, kind, work, limits[limit], opened, row.end)

@@ -21,36 +21,58 @@ LEFT = "left"
 PROXIED = "proxied"
 """Fact about a connection that a proxy opened: it has one for each of its clients."""
 
-Opened = tuple[str, str | None, Where, int, int]
-"""Topic, durable subscription, PRODUCER or SUBSCRIBE, work, and time of the latest work if known, else 0, of a producer or consumer that is
-open."""
+Opened = tuple[str, str | None, Where, int, int, bool]
+"""Topic, durable subscription, PRODUCER or SUBSCRIBE, work, time of the latest work if known, else 0, and whether it holds messages and has
+acknowledged none, of a producer or consumer that is open."""
 
 _PERIODS = 4
 """Openings go on for longer than this many of the intervals that are enough for churn; those at a start are over before."""
 
 
+_HELD_NS = 10_000_000_000
+"""Time after which a consumer that acknowledges nothing is left open, if others took less than a tenth of it."""
+
+_Left = tuple[Where, int, int]
+"""PRODUCER or SUBSCRIBE, work, and time of the latest work."""
+
+
 def report_left_open(context: RuleContext, kind: str, noun: str, most: float, opened: Iterable[Opened], end: int) -> None:
     """Report the topics for which one after the other of a kind was opened, none of which was closed or did more than `most`.
 
-    Consumers with subscriptions of their own stay open on purpose: each serves someone else.
+    Consumers with subscriptions of their own stay open on purpose: each serves someone else. Those of one subscription take messages from
+    each other: what an earlier one has fetched, nobody receives.
     `noun`: what they do, before "each".
     """
-    topics: dict[tuple[str, str | None], list[tuple[Where, int, int]]] = {}
-    for topic, subscription, where, work, latest in opened:
-        if 0 < work <= most and not is_system_topic(topic):
+    topics: dict[tuple[str, str | None], list[_Left]] = {}
+    for topic, subscription, where, work, latest, holds in opened:
+        if (0 < work <= most or holds) and not is_system_topic(topic):
             topics.setdefault((topic, subscription), []).append((where, work, latest))
-    for (topic, _), left in topics.items():
+    for (topic, _), those in topics.items():
+        left = _without_busy(those, end)
+        if not left:
+            continue
         first, last = left[0][0], left[-1][0]
-        if not _keep_coming([where.time for where, *_ in left], context.thresholds) or _grow([work for _, work, _ in left]):
+        if not _keep_coming([where.time for where, *_ in left], context.thresholds) or _grow([work for _, work, _ in left if work]):
             continue
         if any(latest > following.time for (_, _, latest), (following, *_) in pairwise(left)):
             continue  # they work at the same time
         if may_lack(context, first.time, end, CLIENT):
             continue
         text = f"Client {context.client} made {plural(len(left), kind)} on {topic} in {duration(last.time - first.time)} and closed "
-        text += f"none of them, with {sum(work for _, work, _ in left) / len(left):.1f} {noun} each."
-        evidence = {"frames": frame_names([first.name, last.name]), "topic": topic, "count": len(left), "closed": 0}
+        holding = sum(not work for _, work, _ in left)
+        text += f"none of them, with {sum(work for _, work, _ in left) / len(left):.1f} {noun} each"
+        text += f": {holding:,} hold messages that nobody processes." if holding else "."
+        evidence = {"frames": frame_names([first.name, last.name]), "topic": topic, "count": len(left), "closed": 0, "holding": holding}
         context.report(f"{kind}-churn", first, text, evidence)
+
+
+def _without_busy(opened: Sequence[_Left], end: int) -> list[_Left]:
+    """Return those that worked, and the others that had ten times as long as these; none if none worked."""
+    times = [latest - where.time for where, work, latest in opened if work]
+    if not times:
+        return []
+    least = max(_HELD_NS, 10 * max(times))
+    return [(where, work, latest) for where, work, latest in opened if work or end - where.time >= least]
 
 
 def emit_left_open(context: RuleContext, key_rule: str, topic: str, sends: int, row: ConnectionRow) -> None:
