@@ -243,11 +243,12 @@ class Dissector:
         return True
 
     def ranges(self, data: bytes) -> Ranges:
-        """Return the bytes of one frame with secrets masked, and its named ranges; by default, everything after the length is masked."""
+        """Return the bytes of one frame with secrets masked, and its named ranges; by default, everything but a length field is masked."""
         head = min(self.framing.length.size, len(data))
+        length = [(0, head, "length", 0)] if head else []
         if self.show_secrets:
-            return data, [(0, head, "length", 0), (head, len(data), "body", 0)]
-        return data[:head] + bytes(len(data) - head), [(0, head, "length", 0), (head, len(data), f"{SECRET_RANGE} body", 0)]
+            return data, [*length, (head, len(data), "body", 0)]
+        return data[:head] + bytes(len(data) - head), [*length, (head, len(data), f"{SECRET_RANGE} body", 0)]
 
     # ---- capabilities: commands
 

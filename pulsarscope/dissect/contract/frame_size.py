@@ -8,8 +8,8 @@ from collections.abc import Callable
 class FrameSize:
     """Length of frames without a length field of fixed place and format, given by a function. Used as `Framing.length`, with adds=0."""
 
-    size = 1
-    """Bytes that `Dissector.ranges` shows by default, as if they were a length field."""
+    size = 0
+    """Bytes of a length field at the start of each frame: there is none."""
 
     def __init__(self, read: Callable[[bytes, int], int | None]) -> None:
         """Args: read: (data, position) → bytes of the whole frame that begins there; None while more bytes are needed; 0 if none begins.

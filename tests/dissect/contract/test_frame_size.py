@@ -196,3 +196,10 @@ def test_a_function_that_raises_is_contained(tmp_path: Path, monkeypatch: pytest
     assert [(row.size, row.status) for row in frames_of(tmp_path, monkeypatch, PREAMBLE)] == []
     (finding,) = (row for row in ps.open(str(tmp_path / "tape.pcap")).findings() if row.code == "dissector-failed")
     assert "failed in failing_size: IndexError" in finding.text
+
+
+@pytest.mark.parametrize("show_secrets", [False, True])
+def test_a_frame_without_a_length_field_is_shown_without_one(show_secrets: bool) -> None:
+    data, ranges = LineDissector(show_secrets=show_secrets).ranges(b"+OK\r\n")
+    assert (data == b"+OK\r\n", data == bytes(5)) == (show_secrets, not show_secrets)
+    assert [(start, end) for start, end, _, _ in ranges] == [(0, 5)]
