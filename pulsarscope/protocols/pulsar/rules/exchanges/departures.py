@@ -11,6 +11,7 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack, response_name
+from pulsarscope.protocols.pulsar.rules.exchanges.transactions import OTHER_REQUESTS
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text, host
 from pulsarscope.protocols.pulsar.topics import named_topic
@@ -59,10 +60,19 @@ _IDENTIFIERS = {
 """Id field, noun and name field by command."""
 
 
+_REQUESTS = frozenset({*OTHER_REQUESTS, "SEND"})
+"""Requests whose refusals the key rules of this theme report; those of all others only show that a broker gives up topics."""
+
+
 def is_moving(error: str | None, message: str | None) -> bool:
     """Return True for a refusal by a broker that is about to close the topic, or does not serve it yet."""
     is_unloading = error == "MetadataError" and UNLOADING in (message or "")
     return error == "ServiceNotReady" or is_unloading or (error == "PersistenceError" and message == FENCED)
+
+
+def is_reported(row: ExchangeRow) -> bool:
+    """Return True for a refusal that the key rules of this theme report."""
+    return row.error in ERRORS and row.topic is not None and row.request in _REQUESTS
 
 
 class Closing(NamedTuple):
@@ -156,7 +166,7 @@ class DepartureRule(ConnectionRule):
 
     def _refusal(self, row: ExchangeRow) -> None:
         self._note_error(row)
-        if row.topic is not None and (row.error in ERRORS or is_moving(row.error, row.error_message)):
+        if row.topic is not None and (is_reported(row) or (row.request in _REQUESTS and is_moving(row.error, row.error_message))):
             self._emit_refusal(row.topic, f"{row.request} of {row.producer_name or self._context.client}", row)
 
     def _close(self, row: FrameRow) -> None:

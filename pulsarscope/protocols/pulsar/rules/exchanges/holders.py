@@ -29,6 +29,11 @@ HOLDERS_MAX = 10_000
 _KEY_RULES = {"PRODUCER": PRODUCERS, "SUBSCRIBE": CONSUMERS}
 
 
+def is_reported(row: ExchangeRow) -> bool:
+    """Return True for a refusal that this rule reports."""
+    return row.error in ERRORS and (row.request == "SEND" or (row.request in _KEY_RULES and row.topic is not None))
+
+
 class HolderRule(ConnectionRule):
     """The source of the facts on places of producers and consumers of one connection: requested, granted, given up."""
 

@@ -13,7 +13,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, latest_gap
-from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
+from pulsarscope.protocols.pulsar.rules.exchanges.transactions import OTHER_REQUESTS
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text, host, listing
 
 CODES = table(
@@ -207,7 +207,7 @@ class LookupRule(ConnectionRule):
         "PRODUCER": _use,
         "SUBSCRIBE": _use,
     }
-    exchanges: ClassVar[Handlers] = dict.fromkeys(ANSWERED_BY, _exchange) | dict.fromkeys(_COUNTED, _lookup_exchange)
+    exchanges: ClassVar[Handlers] = dict.fromkeys(OTHER_REQUESTS, _exchange) | dict.fromkeys(_COUNTED, _lookup_exchange)
 
 
 def _may_lead_to(hop: Fact, server: str) -> bool:

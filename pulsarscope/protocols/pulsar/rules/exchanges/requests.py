@@ -18,7 +18,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.evidence import gap_note, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.exchanges import departures, holders, lookups, schemas
 from pulsarscope.protocols.pulsar.rules.exchanges.refusals import refusal_text
-from pulsarscope.protocols.pulsar.rules.exchanges.transactions import AUTHORIZATION_ERRORS, is_transaction_error
+from pulsarscope.protocols.pulsar.rules.exchanges.transactions import AUTHORIZATION_ERRORS, OTHER_REQUESTS, is_transaction_error
 from pulsarscope.protocols.pulsar.session.exchanges import ENTRY, MEMORY, requests_with
 from pulsarscope.protocols.pulsar.text.formatting import host
 
@@ -102,9 +102,7 @@ THRESHOLDS = (
     UNANSWERED_OPEN,
 )
 
-SPECIAL_SEND_ERRORS = holders.ERRORS | departures.ERRORS
-SPECIAL_ERRORS = SPECIAL_SEND_ERRORS | lookups.ERRORS | schemas.ERRORS
-"""Errors that other rules report in more detail, for SEND and for all other requests."""
+_OF_ANY_REQUEST = lookups.ERRORS | schemas.ERRORS
 
 TOO_LARGE = "maximum message size"
 """Part of a broker's message that refuses a SEND above the size limit in the policies of its topic."""
@@ -205,8 +203,7 @@ class RequestRule(ConnectionRule):
             self._answered_at = where_of(row).time + row.latency_ns
 
     def _refusal(self, row: ExchangeRow) -> None:
-        special = SPECIAL_SEND_ERRORS if row.request == "SEND" else SPECIAL_ERRORS
-        if row.status != "error" or row.error in special or is_transaction_error(row):
+        if row.status != "error" or _is_reported(row):
             return
         if schemas.has_none(row) or (row.error == "TopicNotFound" and where_of(row).name in self._probes):
             return  # clients check in this way for retry and dead letter topics of earlier versions
@@ -341,6 +338,13 @@ class RequestRule(ConnectionRule):
     }
     # other findings about ACKs: acks.py; about PINGs: closing.py; about late receipts: publishing.py
     exchanges: ClassVar[Handlers] = {"*": _exchange, "ACK": _ack, "PING": _ping, "SEND": _refusal}
+
+
+def _is_reported(row: ExchangeRow) -> bool:
+    """Return True for a refusal that another rule reports in more detail, which reads this request."""
+    if holders.is_reported(row) or departures.is_reported(row) or is_transaction_error(row):
+        return True
+    return row.error in _OF_ANY_REQUEST and row.request in OTHER_REQUESTS
 
 
 def late_text(title: str, latency_ns: int) -> str:

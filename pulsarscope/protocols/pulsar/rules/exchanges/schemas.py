@@ -13,7 +13,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, response_name
-from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
+from pulsarscope.protocols.pulsar.rules.exchanges.transactions import OTHER_REQUESTS
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text, host, listing
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
@@ -163,7 +163,7 @@ class SchemaRule(ConnectionRule):
         "GET_SCHEMA_RESPONSE": _schema_response,
     }
     exchanges: ClassVar[Handlers] = {
-        **dict.fromkeys(ANSWERED_BY, _exchange),
+        **dict.fromkeys(OTHER_REQUESTS, _exchange),
         **dict.fromkeys(("PRODUCER", "SUBSCRIBE", "GET_OR_CREATE_SCHEMA"), _schema_exchange),
     }
 

@@ -25,6 +25,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack, response_name
+from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text, error_text, host, listing
 
 CODES = table(
@@ -45,7 +46,7 @@ CODES = table(
 )
 
 ERRORS = frozenset({"TransactionCoordinatorNotFound", "InvalidTxnStatus", "TransactionConflict", "TransactionNotFound"})
-"""Errors that this rule reports, of any request."""
+"""Errors that this rule reports, also of a SEND or an ACK."""
 
 AUTHORIZATION_ERRORS = frozenset({"AuthenticationError", "AuthorizationError"})
 
@@ -114,9 +115,18 @@ def _neighbours(transaction: str) -> str:
     return f"{coordinator}\n{int(number) // NEIGHBOURS}"
 
 
+_MEMBERS = ("SEND", "ACK")
+"""Other requests that may belong to a transaction."""
+
+OTHER_REQUESTS = tuple(request for request in ANSWERED_BY if request not in STEPS and request != "ACK")
+"""Requests of which no rule reports refusals whatever the error, as this one does for steps, and `acks.py` for an ACK."""
+
+
 def is_transaction_error(row: ExchangeRow) -> bool:
     """Return True for an error that this rule reports."""
-    return row.error in ERRORS or (row.request in STEPS and row.error not in AUTHORIZATION_ERRORS)
+    if row.request in STEPS:
+        return row.error not in AUTHORIZATION_ERRORS
+    return row.error in ERRORS and row.request in _MEMBERS
 
 
 def step_at(where: Where, step: Mapping[str, Any]) -> dict[str, Any]:
@@ -315,7 +325,7 @@ class TransactionRule(ConnectionRule):
         "PARTITIONED_METADATA_RESPONSE": _coordinators,
         **dict.fromkeys(_WITHIN, _step),
     }
-    exchanges: ClassVar[Handlers] = dict.fromkeys([*STEPS, "SEND", "ACK"], _exchange)
+    exchanges: ClassVar[Handlers] = dict.fromkeys([*STEPS, *_MEMBERS], _exchange)
 
 
 class TransactionHistory(NamedTuple):
