@@ -19,7 +19,7 @@ from pulsarscope.model.thresholds import MOST, VERDICT_THRESHOLDS
 from pulsarscope.protocols import make_dissectors
 from tests.places import ROOT
 
-DISSECTORS = make_dissectors()
+DISSECTORS = tuple(made for made in make_dissectors() if made.package == ps.wire.Dissector.package)
 TABLE = threshold_table(DISSECTORS)
 RULES = [*(ROOT / "pulsarscope/protocols/pulsar/rules").rglob("*.py"), *(ROOT / "pulsarscope/protocols").glob("*/*rules.py")]
 
