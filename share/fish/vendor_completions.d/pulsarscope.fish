@@ -414,8 +414,8 @@ function __pulsarscope_list
                 compression-useless-percent connection-churn-seconds connection-closed-by-client-seconds connection-unknown-seconds \
                 consumer-behind-backlog-seconds consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor \
                 consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-long-factor \
-                consumer-behind-long-seconds consumer-behind-messages consumer-behind-seconds consumer-churn-messages \
-                consumer-id-reused-seconds consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds \
+                consumer-behind-long-seconds consumer-behind-messages consumer-behind-seconds consumer-churn-held-seconds \
+                consumer-churn-messages consumer-id-reused-seconds consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds \
                 consumer-not-acking-first-seconds consumer-not-acking-limit consumer-not-acking-messages \
                 consumer-not-acking-older-factor consumer-not-acking-older-seconds consumer-not-acking-seconds \
                 consumer-not-acking-stopped-seconds consumer-not-acking-subscription-limit consumer-paused-messages \
@@ -441,16 +441,16 @@ function __pulsarscope_list
                 redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
                 redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups \
                 replication-lag-seconds replication-lag-sends replication-lag-share replication-stalled-seconds \
-                request-failed-moving-seconds request-retried-seconds request-storm-busy request-storm-pause-seconds request-storm-rate \
-                request-storm-requests request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals \
-                response-unrequested-attached-seconds send-unanswered-open-seconds send-unanswered-seconds \
-                send-without-producer-known-seconds send-without-producer-seconds send-without-producer-stop-seconds \
-                slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds slow-broker-times \
-                slow-exchange-back-seconds slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-open-seconds \
-                slow-exchange-seconds slow-exchange-stored-seconds slow-publish-bytes slow-publish-held-seconds \
-                slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends slow-publish-seconds slow-publish-sends \
-                token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds \
-                unload-burst-topics unload-loop-seconds unload-loop-times
+                request-failed-moving-seconds request-failed-noticed-seconds request-retried-seconds request-storm-busy \
+                request-storm-pause-seconds request-storm-rate request-storm-requests request-storm-turn-seconds \
+                request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
+                send-unanswered-open-seconds send-unanswered-seconds send-without-producer-known-seconds send-without-producer-seconds \
+                send-without-producer-stop-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds \
+                slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds slow-exchange-lookup-seconds \
+                slow-exchange-open-seconds slow-exchange-seconds slow-exchange-stored-seconds slow-publish-bytes \
+                slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends \
+                slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds \
+                txn-open-idle-seconds unload-burst-seconds unload-burst-topics unload-loop-seconds unload-loop-times
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
                 findings library adding-a-protocol decode messages stats diagnose report compare browse follow index extract sql mcp \

@@ -17,7 +17,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.rules.connections.left_open import Opened, emit_left_open, report_left_open
+from pulsarscope.protocols.pulsar.rules.connections.left_open import HELD, Opened, emit_left_open, report_left_open
 from pulsarscope.protocols.pulsar.rules.connections.storms import Repetitions, is_system_topic
 from pulsarscope.protocols.pulsar.rules.evidence import SHORTEST_FRAME, frame_names
 
@@ -124,6 +124,7 @@ THRESHOLDS = (
         ("consumer-churn",),
         1,
     ),
+    HELD,
     Threshold(
         "connection-churn-seconds",
         5,

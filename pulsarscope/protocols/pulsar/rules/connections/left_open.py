@@ -10,7 +10,7 @@ from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.storms import is_system_topic
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
 from pulsarscope.protocols.pulsar.text.formatting import host
@@ -28,9 +28,13 @@ acknowledged none, of a producer or consumer that is open."""
 _PERIODS = 4
 """Openings go on for longer than this many of the intervals that are enough for churn; those at a start are over before."""
 
-
-_HELD_NS = 10_000_000_000
-"""Time after which a consumer that acknowledges nothing is left open, if others took less than a tenth of it."""
+HELD = Threshold(
+    "consumer-churn-held-seconds",
+    10,
+    SECONDS,
+    "Time after which a consumer that holds messages and acknowledges none is left open, if others took less than a tenth of it.",
+    ("consumer-churn",),
+)
 
 _Left = tuple[Where, int, int]
 """PRODUCER or SUBSCRIBE, work, and time of the latest work."""
@@ -48,7 +52,7 @@ def report_left_open(context: RuleContext, kind: str, noun: str, most: float, op
         if (0 < work <= most or holds) and not is_system_topic(topic):
             topics.setdefault((topic, subscription), []).append((where, work, latest))
     for (topic, _), those in topics.items():
-        left = _without_busy(those, end)
+        left = _without_busy(those, end, context.thresholds.ns("consumer-churn-held-seconds"))
         if not left:
             continue
         first, last = left[0][0], left[-1][0]
@@ -66,12 +70,12 @@ def report_left_open(context: RuleContext, kind: str, noun: str, most: float, op
         context.report(f"{kind}-churn", first, text, evidence)
 
 
-def _without_busy(opened: Sequence[_Left], end: int) -> list[_Left]:
-    """Return those that worked, and the others that had ten times as long as these; none if none worked."""
+def _without_busy(opened: Sequence[_Left], end: int, least: int) -> list[_Left]:
+    """Return those that worked, and the others that had ten times as long as these, and at least `least` ns; none if none worked."""
     times = [latest - where.time for where, work, latest in opened if work]
     if not times:
         return []
-    least = max(_HELD_NS, 10 * max(times))
+    least = max(least, 10 * max(times))
     return [(where, work, latest) for where, work, latest in opened if work or end - where.time >= least]
 
 

@@ -49,6 +49,13 @@ THRESHOLDS = (
         "Shortest pause from an answer to the next poll of its consumer; a loop that waits in between is meant to poll.",
         ("request-storm",),
     ),
+    Threshold(
+        "request-storm-turn-seconds",
+        0.5,
+        SECONDS,
+        "Longest time from the answer to a SUBSCRIBE to its FLOW that counts as that of the network, in which no client pauses.",
+        ("request-storm",),
+    ),
     Threshold("request-storm-busy", 2, "seconds", "Busy seconds; the start of an application is over in one.", ("request-storm",), 1),
 )
 
@@ -65,9 +72,6 @@ SUBJECTS_MAX = 1_000
 
 ASKED_MAX = 10_000
 """Polls of one connection that wait for their answers."""
-
-TURN_MAX_NS = 500_000_000
-"""Longest time from the answer to a SUBSCRIBE to the FLOW after it that counts as that of the network."""
 
 _PREPARING, _POLLING, _MOVING = map(requests_with, (PREPARES, POLLS, MOVES))
 
@@ -113,6 +117,7 @@ class StormRule(ConnectionRule):
         self._context = context
         self._rate = context.thresholds["request-storm-rate"]
         self._pause_ns = context.thresholds.ns("request-storm-pause-seconds")
+        self._turn_max_ns = context.thresholds.ns("request-storm-turn-seconds")
         self._storms: dict[tuple[str, int], Repetitions] = {}
         """Repetitions by request, and by consumer if it polls: many may poll on one connection, each with a pause."""
         self._pollers: dict[str, int] = {}
@@ -132,7 +137,7 @@ class StormRule(ConnectionRule):
             self._begun_at = row.time + row.latency_ns
 
     def _flow(self, row: FrameRow) -> None:
-        if self._begun_at and 0 <= (turn := row.time - self._begun_at) <= TURN_MAX_NS:
+        if self._begun_at and 0 <= (turn := row.time - self._begun_at) <= self._turn_max_ns:
             self._turn = turn if self._turn is None else min(self._turn, turn)
         self._begun_at = 0
 

@@ -98,6 +98,13 @@ THRESHOLDS = (
         "Time after the start of a midstream capture; clients wait no longer for answers to earlier requests.",
         ("response-unrequested",),
     ),
+    Threshold(
+        "request-failed-noticed-seconds",
+        10,
+        SECONDS,
+        "Time in which a client learns from a refused SEND that its topic moves; later refusals of its producer are no sign of a move.",
+        ("request-failed",),
+    ),
     UNANSWERED,
     UNANSWERED_OPEN,
 )
@@ -116,9 +123,6 @@ _FIRST = frozenset({"CONNECT", "LOOKUP", "PARTITIONED_METADATA", "PRODUCER", "SU
 
 LATE = "late"
 """Fact of the key rule about the brokers of a client: one of these requests was answered late."""
-
-MOVING_NS = 10_000_000_000
-"""Time in which a client learns from a refused SEND that its topic moves; later refusals of its producer are no sign of a move."""
 
 REQUESTS_MAX = 1_000
 """Unanswered requests kept until the end of the connection."""
@@ -213,7 +217,7 @@ class RequestRule(ConnectionRule):
             if row.request == "SEND" and len(self._moved) < REQUESTS_MAX:
                 self._moved = self._moved or {}
                 _, first, *_ = self._moved.setdefault((row.key or "").partition(":")[0], self._refused(row))
-                if row.time - first.time < MOVING_NS:
+                if row.time - first.time < self._context.thresholds.ns("request-failed-noticed-seconds"):
                     return
         self._context.report(*self._refused(row))
 
