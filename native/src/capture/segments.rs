@@ -11,6 +11,7 @@ use crate::capture::pieces::{Piece, Pieces};
 pub const FIN: u8 = 0x01;
 pub const SYN: u8 = 0x02;
 pub const RST: u8 = 0x04;
+pub const ACK: u8 = 0x10;
 
 /// A TCP segment; payload and options are ranges of a buffer.
 #[derive(Clone, Copy)]

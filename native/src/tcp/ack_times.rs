@@ -1,8 +1,6 @@
 //! Times until data are acknowledged, as in `tcp.ack_times`: one segment at a time.
 
-use crate::capture::segments::{Segment, FIN, RST, SYN};
-
-const ACK: u8 = 0x10;
+use crate::capture::segments::{Segment, ACK, FIN, RST, SYN};
 
 /// Time between the beginnings of two measurements, and the time from which one is late, both ns.
 pub type AckBounds = (i64, i64);

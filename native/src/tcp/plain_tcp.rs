@@ -2,11 +2,10 @@
 //!
 //! The effects of a packet are those in `tcp.assembler`, which must decide about any other packet.
 
-use crate::capture::segments::{Segment, FIN, RST, SYN};
+use crate::capture::segments::{Segment, ACK, FIN, RST, SYN};
 use crate::tcp::ack_times::{AckBounds, AckTimer};
 use crate::tcp::closed_connections::{ClosedStream, ClosedTcp};
 
-const ACK: u8 = 0x10;
 const HANDSHAKE_FLAGS: u8 = FIN | SYN | RST | ACK;
 
 /// Bounds of TCP: silence after which a packet begins another connection, time for late packets of a closed one, both ns, and the farthest
