@@ -224,6 +224,19 @@ CAPTURE_CODES = table(
     ),
 )
 
+_WAITS = (
+    "broker-silent",
+    "bytes-awaited",
+    "delivery-behind",
+    "keepalive-late",
+    "producer-behind",
+    "request-unanswered",
+    "send-unanswered",
+    "slow-exchange",
+    "slow-publish",
+)
+"""Codes of what waits for the network."""
+
 TCP_CODES = table(
     TCP.note(
         "midstream-start",
@@ -284,20 +297,7 @@ TCP_CODES = table(
         "What one side sent did not get through for seconds.",
         "The network lost it, or the other host was down. A process that hangs is not the cause: its host acknowledges for it. If smaller "
         "segments get through, a hop has a smaller MTU; if nothing does after a silence, a firewall or NAT has forgotten the connection.",
-        (
-            "broker-silent",
-            "bytes-awaited",
-            "delivery-behind",
-            "keepalive-late",
-            "keepalive-lost",
-            "path-delay",
-            "producer-behind",
-            "request-unanswered",
-            "send-unanswered",
-            "slow-exchange",
-            "slow-publish",
-            "stream-gap",
-        ),
+        (*_WAITS, "keepalive-lost", "path-delay", "stream-gap"),
         to_act="the network's operators",
     ),
     TCP.warning(
@@ -305,21 +305,7 @@ TCP_CODES = table(
         "The network loses so many segments that a stream slows down, or stands still again and again.",
         "Look at errors and drops of the interfaces, switches and links between the two hosts, at full queues and at duplex or cable "
         "faults: ip -s link, ethtool -S, and a capture at the other end, which lacks what got lost.",
-        (
-            "network-stall",
-            "path-delay",
-            "broker-silent",
-            "bytes-awaited",
-            "data-after-close",
-            "delivery-behind",
-            "dispatch-limited",
-            "keepalive-late",
-            "producer-behind",
-            "request-unanswered",
-            "send-unanswered",
-            "slow-exchange",
-            "slow-publish",
-        ),
+        (*_WAITS, "data-after-close", "dispatch-limited", "network-stall", "path-delay"),
         to_act="the network's operators",
     ),
     TCP.warning(
@@ -327,17 +313,7 @@ TCP_CODES = table(
         "One side's data are acknowledged so late that everything between client and broker waits for the network.",
         "A host acknowledges at once, even if its broker or client is slow: the path is long, a slow link has a full queue, or the other "
         "machine as a whole stood still. Compare with the times of ping, and look at shapers, tunnels and full links on the way.",
-        (
-            "broker-silent",
-            "bytes-awaited",
-            "delivery-behind",
-            "keepalive-late",
-            "producer-behind",
-            "request-unanswered",
-            "send-unanswered",
-            "slow-exchange",
-            "slow-publish",
-        ),
+        _WAITS,
         to_act="the network's operators",
     ),
     TCP.warning(

@@ -17,7 +17,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.rules.connections.left_open import HELD, Opened, emit_left_open, report_left_open
+from pulsarscope.protocols.pulsar.rules.connections.left_open import HELD, LeftOpen, emit_left_open, report_left_open
 from pulsarscope.protocols.pulsar.rules.connections.storms import Repetitions, is_system_topic
 from pulsarscope.protocols.pulsar.rules.evidence import SHORTEST_FRAME, frame_names
 
@@ -305,9 +305,9 @@ class ChurnRule(ConnectionRule):
         limits = self._context.thresholds
         if not self._is_known:
             return
-        producers: list[Opened] = [(name, None, where, self._sends.get(i, 0), 0, False) for i, (name, where) in self._opened.items()]
+        producers = [LeftOpen(topic, None, where, self._sends.get(number, 0)) for number, (topic, where) in self._opened.items()]
         known = [(work, work.opened) for work in self._consumers.values() if work.opened is not None]
-        consumers = [(*of, work.done, work.latest, not work.acknowledged and work.first is not None) for work, of in known]
+        consumers = [LeftOpen(*of, work.done, work.latest, not work.acknowledged and work.first is not None) for work, of in known]
         for kind, opened in (("producer", producers), ("consumer", consumers)):
             limit, work = _WORK[kind]
             report_left_open(self._context, kind, work, limits[limit], opened, row.end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.flow import CLIENT
@@ -21,10 +22,6 @@ LEFT = "left"
 PROXIED = "proxied"
 """Fact about a connection that a proxy opened: it has one for each of its clients."""
 
-Opened = tuple[str, str | None, Where, int, int, bool]
-"""Topic, durable subscription, PRODUCER or SUBSCRIBE, work, time of the latest work if known, else 0, and whether it holds messages and has
-acknowledged none, of a producer or consumer that is open."""
-
 _PERIODS = 4
 """Openings go on for longer than this many of the intervals that are enough for churn; those at a start are over before."""
 
@@ -36,47 +33,60 @@ HELD = Threshold(
     ("consumer-churn",),
 )
 
-_Left = tuple[Where, int, int]
-"""PRODUCER or SUBSCRIBE, work, and time of the latest work."""
+
+class LeftOpen(NamedTuple):
+    """A producer or consumer that is open."""
+
+    topic: str
+    subscription: str | None
+    """Durable subscription of a consumer."""
+    where: Where
+    """PRODUCER or SUBSCRIBE."""
+    work: int
+    latest: int = 0
+    """Time of the latest work if known, in nanoseconds."""
+    holds: bool = False
+    """True if it holds messages and has acknowledged none."""
 
 
-def report_left_open(context: RuleContext, kind: str, noun: str, most: float, opened: Iterable[Opened], end: int) -> None:
+def report_left_open(context: RuleContext, kind: str, noun: str, most: float, opened: Iterable[LeftOpen], end: int) -> None:
     """Report the topics for which one after the other of a kind was opened, none of which was closed or did more than `most`.
 
     Consumers with subscriptions of their own stay open on purpose: each serves someone else. Those of one subscription take messages from
     each other: what an earlier one has fetched, nobody receives.
     `noun`: what they do, before "each".
     """
-    topics: dict[tuple[str, str | None], list[_Left]] = {}
-    for topic, subscription, where, work, latest, holds in opened:
-        if (0 < work <= most or holds) and not is_system_topic(topic):
-            topics.setdefault((topic, subscription), []).append((where, work, latest))
+    topics: dict[tuple[str, str | None], list[LeftOpen]] = {}
+    for each in opened:
+        if (0 < each.work <= most or each.holds) and not is_system_topic(each.topic):
+            topics.setdefault((each.topic, each.subscription), []).append(each)
     for (topic, _), those in topics.items():
         left = _without_busy(those, end, context.thresholds.ns("consumer-churn-held-seconds"))
         if not left:
             continue
-        first, last = left[0][0], left[-1][0]
-        if not _keep_coming([where.time for where, *_ in left], context.thresholds) or _grow([work for _, work, _ in left if work]):
+        first, last = left[0].where, left[-1].where
+        worked = [each.work for each in left if each.work]
+        if not _keep_coming([each.where.time for each in left], context.thresholds) or _grow(worked):
             continue
-        if any(latest > following.time for (_, _, latest), (following, *_) in pairwise(left)):
+        if any(each.latest > following.where.time for each, following in pairwise(left)):
             continue  # they work at the same time
         if may_lack(context, first.time, end, CLIENT):
             continue
         text = f"Client {context.client} made {plural(len(left), kind)} on {topic} in {duration(last.time - first.time)} and closed "
-        holding = sum(not work for _, work, _ in left)
-        text += f"none of them, with {sum(work for _, work, _ in left) / len(left):.1f} {noun} each"
+        holding = len(left) - len(worked)
+        text += f"none of them, with {sum(worked) / len(left):.1f} {noun} each"
         text += f": {holding:,} hold messages that nobody processes." if holding else "."
         evidence = {"frames": frame_names([first.name, last.name]), "topic": topic, "count": len(left), "closed": 0, "holding": holding}
         context.report(f"{kind}-churn", first, text, evidence)
 
 
-def _without_busy(opened: Sequence[_Left], end: int, least: int) -> list[_Left]:
+def _without_busy(opened: Sequence[LeftOpen], end: int, least: int) -> list[LeftOpen]:
     """Return those that worked, and the others that had ten times as long as these, and at least `least` ns; none if none worked."""
-    times = [latest - where.time for where, work, latest in opened if work]
+    times = [each.latest - each.where.time for each in opened if each.work]
     if not times:
         return []
     least = max(least, 10 * max(times))
-    return [(where, work, latest) for where, work, latest in opened if work or end - where.time >= least]
+    return [each for each in opened if each.work or end - each.where.time >= least]
 
 
 def emit_left_open(context: RuleContext, key_rule: str, topic: str, sends: int, row: ConnectionRow) -> None:

@@ -305,7 +305,7 @@ def _report_fenced(
     topic: str, takeover: _Takeover, contended: Sequence[Fact], report: ReportFinding, thresholds: Thresholds, *, is_over: bool
 ) -> None:
     winner, losers = takeover
-    values, limits = winner.values, ["producer-replaced-seconds"]
+    values, limit = winner.values, "producer-replaced-seconds"
     is_contended = winner in contended
     code = "producer-replaced" if is_over and not is_contended else "producer-fenced"
     held = [f"{tenure.title('producer')}, which had it for {duration(tenure.held_ns(values['answered']))}" for tenure in losers]
@@ -313,7 +313,7 @@ def _report_fenced(
     producer = f"Producer {name} (ExclusiveWithFencing) of {values['client']}"
     text = f"{producer} took topic {topic} from {listing(held, '; ', '; ')}"
     if is_contended:
-        limits = ["producer-fenced-back-seconds"]
+        limit = "producer-fenced-back-seconds"
         text += f"; producers take it back from each other: {len(contended):,} times"
     places = [winner.where, *(tenure.where for tenure in losers)]
     evidence = {
@@ -322,7 +322,7 @@ def _report_fenced(
         "producer_name": name,
         "fenced": [tenure.summary for tenure in losers[:ATTEMPTS_MAX]],
         "connections": list(dict.fromkeys(where.connection for where in places))[:DIAGNOSIS_NAMES_MAX],
-        **thresholds.evidence(*limits),
+        **thresholds.evidence(limit),
     }
     report(code, winner.where, f"{text}.", evidence)
 
