@@ -1,4 +1,4 @@
-"""The loop that empties a packet source: it records all packets, and queues them for decoding. It never waits for readers."""
+"""The loop that empties a packet source: it queues all packets for the recorder and for decoding. It never waits for decoding."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgspec
 
 from pulsarscope.live.packet_queue import DROPPED, PACKETS, RECEIVED, RING, SHORTENED, PacketQueue
 from pulsarscope.live.packet_source import PacketSource, PacketWriter
+from pulsarscope.live.write_queue import WriteQueue
 from pulsarscope.model.errors import UsageError, system_reason
 from pulsarscope.model.limits import KEY_LOG_READ_MAX_BYTES
 from pulsarscope.model.text import printable
@@ -124,12 +125,23 @@ class CaptureLoop:
         self._decodes = decodes
         self._packets_max = packets_max
         self._next_check = 0
+        self._writes: WriteQueue | None = None
+        """Queue to the recorder while the loop runs."""
 
     def run(self, control: Control) -> None:
         """Capture until a stop or the end of the source, record packets for triggers until no more can come, and end the recorder.
 
         Raises the exceptions of the recorder.
         """
+        if self.recorder is not None:
+            self._writes = WriteQueue(self.recorder)  # only here, because its thread does not survive a fork
+        try:
+            self._run(control)
+        finally:
+            if self._writes is not None:
+                self._writes.close()
+
+    def _run(self, control: Control) -> None:
         try:
             try:
                 self._capture(control)
@@ -139,13 +151,13 @@ class CaptureLoop:
             self._check(time.monotonic_ns())
             self.ended = True
             self.queue.end()
-        if self.recorder is None:
+        if self._writes is None:
             return
         while not control.ended():
             control.wait_for_end()
             self._record_triggers(control)
         self._record_secrets()
-        self.recorder.end()
+        self._writes.end()
 
     def _capture(self, control: Control) -> None:
         last = False
@@ -158,9 +170,9 @@ class CaptureLoop:
             remaining = None if self._packets_max is None else self._packets_max - packets
             if (captured := self.source.read(WAIT_SECONDS, remaining)) is not None:
                 packets += captured.packets
-                if self.recorder is not None:
+                if self._writes is not None:
                     self._record_secrets()
-                    self.recorder(captured)
+                    self._writes.write(captured)
                 self.queue.counts[PACKETS] = packets
                 if self._decodes:
                     self.queue.put(captured)
@@ -183,15 +195,16 @@ class CaptureLoop:
         return self.source.received - self.source.dropped > packets
 
     def _record_triggers(self, control: Control) -> None:
-        if self.recorder is not None:
+        if self.recorder is not None and self._writes is not None:
+            self._writes.check()
             for moment in control.triggers():
                 self.recorder.trigger(moment)
             self.queue.counts[SHORTENED] = self.recorder.shortened
 
     def _record_secrets(self) -> None:
         """Record new secrets. They come before packets, because a reader of the file may need them there."""
-        if self.recorder is not None and self._secrets is not None and (lines := self._secrets.read()):
-            self.recorder.describe(secrets_block(lines))
+        if self._writes is not None and self._secrets is not None and (lines := self._secrets.read()):
+            self._writes.describe(secrets_block(lines))
 
     def _check(self, now: int) -> None:
         """Update the counts."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-LIVE_RING_BLOCK_BYTES = 1 << 20
-"""Size of a block of the kernel's packet ring: the largest packet must fit, and one block is decoded at a time."""
+LIVE_RING_BLOCK_BYTES = 512 << 10
+"""Size of a block of the kernel's packet ring: the largest packet must fit, with 128 bytes about it (BIG TCP: up to 512 KiB, 185 KB in
+practice). Even on a quiet interface, the kernel fills ten blocks a second: their number bounds the time for which the capture may stall,
+12.8 s with the default ring."""
 
 LIVE_RING_BYTES = 64 << 20
 """Size of the kernel's packet ring of an interface: half a second of a full 1 Gbit/s line."""
@@ -14,6 +16,9 @@ LIVE_RING_MEMORY_SHARE = 4
 LIVE_QUEUE_MAX_BYTES = 64 << 20
 """Captured packets that wait to be decoded; beyond that, packets are skipped and reported, so that memory does not grow during a
 capture."""
+
+LIVE_WRITE_QUEUE_MAX_BYTES = 64 << 20
+"""Captured packets that wait to be written: disks of busy hosts stall for seconds. Beyond that, packets wait in the kernel's ring."""
 
 LIVE_STEPS_MAX = 8
 """Blocks of a live capture that several processes have begun to decode: anything beyond that waits in the queue, and is bounded with it."""

@@ -21,6 +21,7 @@ from pulsarscope.live.feed import LiveFeed
 from pulsarscope.live.interfaces import find_interface
 from pulsarscope.live.ring import COOKED, ETHERNET, PacketRing
 from pulsarscope.model.flow import source_of_key
+from pulsarscope.model.live_limits import LIVE_RING_BYTES
 from pulsarscope.model.platform import load_native
 from tests.scenarios.loopback import RING_BYTES, Said, free_port, needs_capturing, replay
 
@@ -201,3 +202,20 @@ def test_the_compiled_conversion_leaves_to_python_what_is_not_plain() -> None:
     for block, first, packets in ((plain + tagged, 0, 2), (plain, 0, 2), (plain, 30, 1), (plain[:36], 0, 1), (b"", 0, 1)):
         assert convert(block, first, packets) is None
     assert convert(plain, 0, 0) == (b"", 0)
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_while_the_capture_stalls_for_seconds() -> None:
+    port = free_port()
+    with closing(PacketRing(find_interface("lo"), tcp_program({port}), LIVE_RING_BYTES)) as ring:
+        end = time.monotonic() + 8
+        while time.monotonic() < end:
+            replay([[(True, b"ask")]], port, "127.0.0.1")
+            time.sleep(0.02)
+        ring.count()
+        assert ring.received > 500
+        assert ring.dropped == 0
+        packets = 0
+        while (captured := ring.read(0.5)) is not None:
+            packets += captured.packets
+        assert packets == ring.received
