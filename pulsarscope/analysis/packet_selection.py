@@ -17,10 +17,8 @@ from pulsarscope.model.frame_name import FrameName
 from pulsarscope.model.limits import EXTRACT_FINDINGS_MAX, EXTRACT_NAMED_FRAMES_MAX
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
+from pulsarscope.model.tcp_flags import ACK, FIN, RST, SYN
 from pulsarscope.model.text import escape
-
-FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
-"""TCP flags (RFC 9293 section 3.1)."""
 
 _SUB_BITS = 24
 """Bits of sub in a number of packet and sub: no packet completes 2^24 frames. Sub 0 names the packet itself."""

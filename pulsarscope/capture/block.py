@@ -19,9 +19,6 @@ bits, `window` is the raw field. `payload` is the captured part of the TCP paylo
 `identification` is that of the IPv4 header, 0 without one; `options` are the bytes of the TCP header from its checksum on.
 """
 
-CONTROL_FLAGS = 0x07
-"""FIN, SYN and RST: flags of the segments that open or close a connection."""
-
 
 class CaptureInterface(NamedTuple):
     """Interface of a packet, as described in its file."""

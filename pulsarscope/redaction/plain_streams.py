@@ -5,10 +5,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 
+from pulsarscope.model.tcp_flags import FIN, SYN
 from pulsarscope.output.export.redacted_packet import SegmentHead
-
-FIN, SYN = 0x01, 0x02
-"""TCP flags (RFC 9293 section 3.1)."""
 
 _NUMBERS = 1 << 32
 """Sequence numbers of TCP."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
+from pulsarscope.model.tcp_flags import ACK, FIN, RST, SYN
+from pulsarscope.tcp.sequence import SEQUENCE_MASK, UNKNOWN, sequence_difference
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment
@@ -28,11 +29,6 @@ ACK_LATE_NANOSECONDS = 750_000_000
 
 ACK_BOUNDS = ACK_PAUSE_NANOSECONDS, ACK_LATE_NANOSECONDS
 
-_FIN = 0x01
-_SYN_OR_RST = 0x06
-_ACK = 0x10
-_UNKNOWN = -1
-
 _packet_of = itemgetter(0)
 _Late = tuple[int, int, int]
 """Packet and time of a late acknowledgment, and what it took, ns."""
@@ -41,7 +37,7 @@ _Late = tuple[int, int, int]
 class AckTimes(msgspec.Struct, gc=False):
     """Measurement of a stream, and its late acknowledgments."""
 
-    end: int = _UNKNOWN
+    end: int = UNKNOWN
     """Sequence number behind the segment that is measured; -1: none is."""
     sent: int = -ACK_PAUSE_NANOSECONDS
     """Time of that segment, or the previous one, ns."""
@@ -57,20 +53,20 @@ class AckTimes(msgspec.Struct, gc=False):
     def send(self, segment: Segment, *, in_order: bool) -> None:
         """Take a packet of the stream."""
         _, time, seq, _, flags, _, payload, cut, _, _ = segment
-        if not (payload or cut) or flags & _SYN_OR_RST:
+        if not (payload or cut) or flags & (SYN | RST):
             return
         if not in_order:
-            self.end = _UNKNOWN
-        elif self.end == _UNKNOWN and time >= self.sent + ACK_PAUSE_NANOSECONDS:
+            self.end = UNKNOWN
+        elif self.end == UNKNOWN and time >= self.sent + ACK_PAUSE_NANOSECONDS:
             self.end, self.sent = (seq + len(payload) + cut) & SEQUENCE_MASK, time
 
     def answer(self, segment: Segment) -> _Late | None:
         """Take a packet of the other side; return the acknowledgment if it is late."""
         packet, time, _, ack, flags, _, payload, cut, _, _ = segment
-        if self.end == _UNKNOWN or flags & _SYN_OR_RST or not flags & _ACK or sequence_difference(self.end, ack) < 0:
+        if self.end == UNKNOWN or flags & (SYN | RST) or not flags & ACK or sequence_difference(self.end, ack) < 0:
             return None
-        self.end = _UNKNOWN
-        self.bare = self.bare or not (payload or cut or flags & _FIN)
+        self.end = UNKNOWN
+        self.bare = self.bare or not (payload or cut or flags & FIN)
         took = time - self.sent
         return (packet, time, took) if took >= ACK_LATE_NANOSECONDS else None
 
@@ -93,14 +89,14 @@ class AckTimes(msgspec.Struct, gc=False):
         place, reply = 0, 0
         late: list[_Late] = []
         while True:
-            if self.end == _UNKNOWN:
-                while place < len(segments) and self.end == _UNKNOWN:
+            if self.end == UNKNOWN:
+                while place < len(segments) and self.end == UNKNOWN:
                     self.send(segments[place], in_order=True)
                     place += 1
-                if self.end == _UNKNOWN:
+                if self.end == UNKNOWN:
                     return late
                 reply = bisect_right(answers, segments[place - 1][0], key=_packet_of)
-            while self.end != _UNKNOWN:
+            while self.end != UNKNOWN:
                 if reply >= len(answers):
                     return late
                 if (found := self.answer(answers[reply])) is not None:

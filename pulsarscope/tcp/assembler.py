@@ -20,6 +20,7 @@ from pulsarscope.model.limits import (
     STRAY_PACKETS_MAX,
 )
 from pulsarscope.model.live_limits import LIVE_HOLE_NANOSECONDS_MAX, LIVE_UNHEARD_LEAST_NANOSECONDS, LIVE_UNHEARD_NANOSECONDS
+from pulsarscope.model.tcp_flags import ACK, CONTROL_FLAGS, RST, SYN
 from pulsarscope.tcp.captured_twice import note_handshake_copy
 from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, open_connection
 from pulsarscope.tcp.connection_table import ConnectionTable
@@ -28,9 +29,9 @@ from pulsarscope.tcp.first_close import note_end
 from pulsarscope.tcp.measured_acks import note_in_order, note_packet
 from pulsarscope.tcp.pieces import Piece, at_moment
 from pulsarscope.tcp.resets import begun_after, foreign_reset
-from pulsarscope.tcp.sequence import sequence_difference
+from pulsarscope.tcp.sequence import UNKNOWN, sequence_difference
 from pulsarscope.tcp.strays import Strays
-from pulsarscope.tcp.stream import ACK, CONTROL_FLAGS, RST, SYN, UNKNOWN, Stream
+from pulsarscope.tcp.stream import Stream
 from pulsarscope.tcp.tuple_reuse import begins_another, is_stray, note_acknowledgment, take_back
 
 if TYPE_CHECKING:

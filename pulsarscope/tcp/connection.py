@@ -15,10 +15,11 @@ from pulsarscope.model.limits import (
     HOLE_PACKETS_MAX,
     IDLE_CONNECTION_NANOSECONDS,
 )
+from pulsarscope.model.tcp_flags import ACK, RST, SYN
 from pulsarscope.tcp.copies import identity
 from pulsarscope.tcp.pieces import NO_ITEMS
-from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
-from pulsarscope.tcp.stream import ACK, RST, SYN, UNKNOWN, Stream
+from pulsarscope.tcp.sequence import SEQUENCE_MASK, UNKNOWN, sequence_difference
+from pulsarscope.tcp.stream import Stream
 from pulsarscope.tcp.stream_findings import Log, Where, finding
 
 if TYPE_CHECKING:

@@ -25,8 +25,9 @@ from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connec
 from pulsarscope.tcp.copies import are_apart
 from pulsarscope.tcp.delivered import let_block_go
 from pulsarscope.tcp.resets import was_in_flight
+from pulsarscope.tcp.sequence import UNKNOWN
 from pulsarscope.tcp.stalls import report_stalls
-from pulsarscope.tcp.stream import UNKNOWN, Stream
+from pulsarscope.tcp.stream import Stream
 from pulsarscope.tcp.stream_findings import Where, finding
 
 if TYPE_CHECKING:
@@ -206,11 +207,10 @@ class ConnectionTable:
             self._note_reset(connection, connection.reset[0], connection.reset[2])
             connection.closed = "rst"
         first, second = connection.streams
-        for stream in (first, second):
-            if not stream.captured and connection.streams[1 - stream.index].segments:
+        for stream, peer in ((first, second), (second, first)):
+            if not stream.captured and peer.segments:
                 text = f"The capture has no packet from {stream.source}: what it answered cannot be judged."
                 self._note(connection, "one-sided-capture", text, {"direction": stream.index})
-            peer = connection.streams[1 - stream.index]
             acknowledged = UNKNOWN if peer.acknowledges == UNKNOWN else acknowledged_offset(stream, peer.acknowledges)
             self._comparable_bytes -= stream.drop_delivered(stream.generation)
             report_stalls(stream, peer, None if acknowledged == UNKNOWN else acknowledged, connection.last)

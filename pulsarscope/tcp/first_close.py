@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pulsarscope.model.tcp_flags import ACK, FIN
 from pulsarscope.tcp.connection import acknowledged_offset
-from pulsarscope.tcp.stream import ACK, FIN, UNKNOWN
+from pulsarscope.tcp.sequence import UNKNOWN
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pulsarscope.tcp.ack_times import ACK_PAUSE_NANOSECONDS, AckTimes
-from pulsarscope.tcp.stream import UNKNOWN
+from pulsarscope.tcp.sequence import UNKNOWN
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pulsarscope.model.findings import RESET_BETWEEN
+from pulsarscope.model.tcp_flags import ACK
 from pulsarscope.tcp.copies import is_foreign
-from pulsarscope.tcp.sequence import sequence_difference
-from pulsarscope.tcp.stream import ACK, UNKNOWN
+from pulsarscope.tcp.sequence import UNKNOWN, sequence_difference
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment

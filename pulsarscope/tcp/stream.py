@@ -12,6 +12,7 @@ import msgspec
 
 from pulsarscope.model.flow import source_endpoint
 from pulsarscope.model.limits import OVERLAP_WINDOW_PACKETS, RESET_WINDOW_BYTES, SEQUENCE_JUMP_MAX_BYTES, STREAM_FINDINGS_MAX
+from pulsarscope.model.tcp_flags import CONTROL_FLAGS, FIN, SYN
 from pulsarscope.model.text import plural
 from pulsarscope.tcp.ack_times import AckTimes
 from pulsarscope.tcp.copies import UNKNOWN_IDENTITY, Copies, Identity, are_apart, identity, is_copy
@@ -19,20 +20,11 @@ from pulsarscope.tcp.delivered import DeliveredBytes, recent_data
 from pulsarscope.tcp.intervals import Intervals
 from pulsarscope.tcp.pieces import HOLE, SNAPLEN, Data, Gap, Item, Piece, Reason
 from pulsarscope.tcp.reorder_buffer import BufferedPiece, Overlap, ReorderBuffer
-from pulsarscope.tcp.sequence import SEQUENCE_MASK, sequence_difference
+from pulsarscope.tcp.sequence import SEQUENCE_MASK, UNKNOWN, sequence_difference
 from pulsarscope.tcp.stream_findings import ClosedWindow, CodeCount, Log, Resending, Where, finding, overlap_evidence
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment
-
-FIN = 0x01
-SYN = 0x02
-RST = 0x04
-ACK = 0x10
-CONTROL_FLAGS = FIN | SYN | RST
-
-UNKNOWN = -1
-"""Marker for an unknown sequence number, offset or time."""
 
 _NO_ITEMS: list[Item] = []
 _NO_LOG: Log = []

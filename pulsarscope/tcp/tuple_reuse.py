@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pulsarscope.model.limits import RESET_WINDOW_BYTES, SEQUENCE_JUMP_MAX_BYTES
-from pulsarscope.tcp.sequence import sequence_difference
-from pulsarscope.tcp.stream import ACK, RST, SYN, UNKNOWN, Stream
+from pulsarscope.model.tcp_flags import ACK, RST, SYN
+from pulsarscope.tcp.sequence import UNKNOWN, sequence_difference
+from pulsarscope.tcp.stream import Stream
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Segment

@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from pulsarscope.capture.anomalies import AnomalyCount, AnomalyCounts
-from pulsarscope.capture.block import CONTROL_FLAGS, Block, KeptRecords, Owner, Segment
+from pulsarscope.capture.block import Block, KeptRecords, Owner, Segment
 from pulsarscope.capture.link import link_layer as link
 from pulsarscope.capture.link.decapsulation import Decapsulator
 from pulsarscope.capture.link.layers import Encapsulated, Fragment, Reject
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.flow import with_source
+from pulsarscope.model.tcp_flags import CONTROL_FLAGS
 from pulsarscope.model.text import plural
 
 OTHERS_MAX, STRETCH_PACKETS = 16, 4

@@ -8,7 +8,7 @@ from itertools import count
 from struct import Struct, error
 from typing import Any
 
-from pulsarscope.capture.block import CONTROL_FLAGS, CaptureInterface, PacketRecord, Wanted
+from pulsarscope.capture.block import CaptureInterface, PacketRecord, Wanted
 from pulsarscope.capture.formats.decoder import OTHERS_MAX, STRETCH_PACKETS, Decoder, Flows, NotACaptureError
 from pulsarscope.capture.link.plain_packet import (
     NO_LAYOUT,
@@ -23,6 +23,7 @@ from pulsarscope.capture.link.plain_packet import (
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import PACKET_MAX_BYTES
 from pulsarscope.model.platform import load_native
+from pulsarscope.model.tcp_flags import CONTROL_FLAGS
 from pulsarscope.model.text import plural
 from pulsarscope.model.units import SECOND
 

@@ -7,13 +7,14 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-from pulsarscope.capture.block import CONTROL_FLAGS, KeptRecords, Owner, PacketRecord, Wanted
+from pulsarscope.capture.block import KeptRecords, Owner, PacketRecord, Wanted
 from pulsarscope.capture.formats.decoder import OTHERS_MAX, STRETCH_PACKETS, Decoder, Flows, NotACaptureError
 from pulsarscope.capture.formats.interface import TIME_MAX, Interface, options
 from pulsarscope.capture.link.plain_packet import NO_LAYOUT, UNFRAGMENTED_MASK, UNFRAGMENTED_TCP, Layout
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.limits import PACKET_MAX_BYTES, PCAPNG_BLOCK_MAX_BYTES, PCAPNG_INTERFACES_MAX, SECRETS_MAX_BYTES
 from pulsarscope.model.platform import load_native
+from pulsarscope.model.tcp_flags import CONTROL_FLAGS
 from pulsarscope.model.text import plural
 
 NAMING_PROGRAM = b"ptcpdump"

@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pulsarscope.capture import CONTROL_FLAGS, Block, Owner, Segment
+from pulsarscope.capture import Block, Owner, Segment
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.flow import reverse_key
 from pulsarscope.model.records import Row
+from pulsarscope.model.tcp_flags import CONTROL_FLAGS
 from pulsarscope.spark.rows.record_batch import to_record_batch
 
 _FIELDS: Any = [("source", pa.string()), ("flow", pa.binary()), ("file", pa.int64()), ("packet", pa.int64()), ("data", pa.binary())]

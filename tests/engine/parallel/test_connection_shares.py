@@ -16,8 +16,8 @@ from pulsarscope.dissect.contract.dissector import Framing
 from pulsarscope.dissect.contract.frame_size import FrameSize
 from pulsarscope.engine.parallel.connection_shares import PSH, ProcessShare, count_frames, framings_of
 from pulsarscope.model.flow import reverse_key
+from pulsarscope.model.tcp_flags import ACK
 from pulsarscope.protocols import make_dissectors
-from pulsarscope.tcp.stream import ACK
 
 FRAMING = Framing(smallest=8, largest=5 << 20, lookahead=12)
 
