@@ -84,19 +84,23 @@ def are_apart(time: int | None) -> bool:
     return time is None or abs(time) > DUPLICATE_NANOSECONDS
 
 
-def _timestamp(options: bytes) -> int | None:
-    """Return the TSval in the rest of a TCP header, None if there is none."""
+def option(options: bytes, kind: int) -> bytes:
+    """Return the first TCP option of a kind, with its kind and length, as far as captured; empty if there is none."""
     position = 4  # after checksum and urgent pointer
-    if options.startswith(_ALIGNED, position):
-        return int.from_bytes(options[8:12], "big") if len(options) >= 12 else None
     while position + 1 < len(options) and options[position]:
-        kind, size = options[position], options[position + 1]
-        if kind == _NO_OPERATION:
+        if options[position] == _NO_OPERATION:
             position += 1
             continue
-        if kind == _TIMESTAMP and size == 10 and position + 6 <= len(options):
-            return int.from_bytes(options[position + 2 : position + 6], "big")
-        if size < 2:
-            return None
+        size = options[position + 1]
+        if options[position] == kind or size < 2:
+            return options[position : position + size]
         position += size
-    return None
+    return b""
+
+
+def _timestamp(options: bytes) -> int | None:
+    """Return the TSval in the rest of a TCP header, None if there is none."""
+    if options.startswith(_ALIGNED, 4):
+        return int.from_bytes(options[8:12], "big") if len(options) >= 12 else None
+    found = option(options, _TIMESTAMP)
+    return int.from_bytes(found[2:6], "big") if len(found) >= 6 and found[1] == 10 else None

@@ -1,10 +1,21 @@
-"""Segments that the network lost: their number, and the time for which they held up a stream."""
+"""Segments that the network lost: their number, and the time for which they held up a stream.
+
+A sender that waits too short a time for an acknowledgment sends a segment twice although the first one arrived (RFC 8985 section 7). Its
+peer then says that it has got a duplicate (RFC 2883): the network lost nothing.
+"""
 
 from __future__ import annotations
 
 from math import sqrt
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+
+from pulsarscope.tcp.copies import option
+from pulsarscope.tcp.sequence import sequence_difference
+
+if TYPE_CHECKING:
+    from pulsarscope.capture import Segment
 
 LOSS_NANOSECONDS_MIN = 150_000_000
 """Time for which a missing segment is noticeable: senders repair most losses within a few round trips, others after 200 ms or more."""
@@ -25,6 +36,25 @@ LOSS_EPISODES_MIN = 10
 """Share of resent segments, even if as many came by chance as twice the standard deviation, the time from the first to the last, and the
 number of runs that suffice without any wait: a sound network loses a tenth of that, and a sender that starts over after one outage resends
 its whole window at once."""
+
+
+DOUBT_NANOSECONDS = 2_000_000_000
+"""Time for which a segment that was sent twice may turn out to be a duplicate: a round trip, and the rest of a pause of its receiver."""
+
+DOUBTFUL_MAX = 1_000
+"""Number of latest segments of a stream that may turn out to be duplicates."""
+
+_SACK = 5
+
+
+class Loss(NamedTuple):
+    """A segment that was missing, and then came; see `Losses.add`."""
+
+    began: int
+    where: tuple[int, int, int]
+    segments: int
+    resent: bool
+    span: tuple[int, int] | None
 
 
 class Losses(msgspec.Struct, gc=False):
@@ -53,9 +83,39 @@ class Losses(msgspec.Struct, gc=False):
     since: int = 0
     until: int = 0
     """Beginning (`since`) and end of the latest of them."""
+    doubtful: list[Loss] = []
+    """The latest segments, not yet counted: from the first one on that may turn out to be a duplicate."""
 
-    def add(self, began: int, where: tuple[int, int, int], segments: int, *, resent: bool) -> None:
-        """Add a segment that was missing since `began` and then came, or was `resent`, as number `segments` of the stream."""
+    def add(self, began: int, where: tuple[int, int, int], segments: int, *, resent: bool, span: tuple[int, int] | None = None) -> None:
+        """Add a segment that was missing since `began` and then came, or was `resent`, as number `segments` of the stream.
+
+        `span`: offsets of a segment whose first transmission is in the capture, and may have arrived.
+        """
+        self.doubtful.append(Loss(began, where, segments, resent, span))
+        self.settle(where[2])
+
+    def settle(self, now: int | None = None) -> None:
+        """Count the segments that can no longer turn out to be duplicates; all of them by default."""
+        while self.doubtful:
+            loss = self.doubtful[0]
+            is_recent = now is not None and now - loss.where[2] < DOUBT_NANOSECONDS and len(self.doubtful) <= DOUBTFUL_MAX
+            if is_recent and loss.span is not None:
+                break
+            self._count(self.doubtful.pop(0))
+
+    def answer(self, segment: Segment, sequence: int, length: int) -> None:
+        """Forget the segments that arrived twice, as an acknowledgment says; `sequence`: the sequence number at offset `length`."""
+        self.settle(segment[1])
+        sack = option(segment[9], _SACK)
+        low, high, *outer = (int.from_bytes(sack[at : at + 4], "big") for at in range(2, len(sack) - 3, 4)) if len(sack) >= 10 else (0, 0)
+        is_below = sequence_difference(high, segment[3]) >= 0
+        is_within = len(outer) >= 2 and sequence_difference(outer[0], low) >= 0 and sequence_difference(high, outer[1]) >= 0
+        if low != high and (is_below or is_within):
+            start, end = (length + sequence_difference(sequence, edge) for edge in (low, high))
+            self.doubtful = [loss for loss in self.doubtful if loss.span is None or not start <= loss.span[0] < loss.span[1] <= end]
+
+    def _count(self, loss: Loss) -> None:
+        began, where, segments, resent, _ = loss
         time = where[2]
         if not self.count:
             self.first, self.began, self.before = where, began, segments - 1

@@ -1,4 +1,4 @@
-"""Measurement of acknowledgments, see `ack_times`, in the packets of a connection: one by one, or many in order."""
+"""What acknowledgments say, see `ack_times` and `losses`, in the packets of a connection: one by one, or many in order."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def note_packet(connection: Connection, index: int, segment: Segment, file: int)
     if connection.ended:
         return
     stream, peer = connection.streams[index], connection.streams[1 - index]
+    if peer.resending is not None and (losses := peer.resending.losses).doubtful:
+        losses.answer(segment, peer.sequence, peer.length)
     if (times := peer.ack_times) is not None and times.end != UNKNOWN and (late := times.answer(segment)) is not None:
         times.add(late, file)
     if segment[6] or segment[7]:
@@ -30,6 +32,8 @@ def note_in_order(connection: Connection, flows: Sequence[tuple[Stream, Sequence
     """Take segments of one or both streams of a connection, all in order; each flow is (stream, segments, latest time)."""
     both = [*flows, (connection.streams[1 - flows[0][0].index], (), 0)] if len(flows) == 1 else flows
     for (stream, segments, latest), (_, answers, _) in zip(both, reversed(both), strict=True):
+        if stream.resending is not None and stream.resending.losses.doubtful:
+            _answer_doubtful(stream, answers)
         if (times := stream.ack_times) is None:
             if not (segments and stream.segments):
                 continue
@@ -37,3 +41,13 @@ def note_in_order(connection: Connection, flows: Sequence[tuple[Stream, Sequence
         if times.end != UNKNOWN or latest >= times.sent + ACK_PAUSE_NANOSECONDS:
             for late in times.follow(segments, answers):
                 times.add(late, file)
+
+
+def _answer_doubtful(stream: Stream, answers: Sequence[Segment]) -> None:
+    """Take acknowledgments of a stream with segments that may have arrived twice."""
+    assert stream.resending is not None  # noqa: S101 - it has such segments
+    losses = stream.resending.losses
+    for answer in answers:
+        if not losses.doubtful:
+            break
+        losses.answer(answer, stream.sequence, stream.length)

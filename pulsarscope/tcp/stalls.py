@@ -20,6 +20,8 @@ def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: W
     run = None if stream.resending is None else stream.resending.longest()
     losses = None if stream.resending is None else stream.resending.losses
     stream.resending = None
+    if losses is not None:
+        losses.settle()
     if run is not None and 2 * _closed_for(peer, end) < run.took:
         reached = None if acknowledged is None else acknowledged > run.offset
         outcome = {None: "", True: "; then it was acknowledged", False: f"; {peer.source} never acknowledged it"}[reached]

@@ -192,7 +192,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self.resending = self.resending or Resending()
             self.resending.add(start, size + cut, (file, packet, time))
             if copy_of is not None and are_apart(time - copy_of):
-                self.resending.losses.add(copy_of, (file, packet, time), self.segments, resent=True)
+                self.resending.losses.add(copy_of, (file, packet, time), self.segments, resent=True, span=(start, start + size + cut))
 
     def receive_late(self, segment: Segment, *, copied: bool = False) -> None:
         """Count a segment after the end of the connection, or one that does not belong to it; `copied`: in doubt, it is a copy."""

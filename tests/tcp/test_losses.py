@@ -207,3 +207,60 @@ def test_what_only_the_capture_lost_is_not_lost() -> None:
             tape.send(CLIENT, 3 * number, b"abc", after=100 * MILLISECOND)
         tape.send(SERVER, 0, ack=BASES[CLIENT] + 3 * number + 3)
     assert LOSS not in codes(tape.only())
+
+
+def twice(sack: tuple[int, int, int] | None, *, nth: int = 4, later: int = 1, delay: int = MILLISECOND, pause: int = 0) -> Tape:
+    """Return a stream of which each `nth` segment is sent again.
+
+    `sack`: edges of the SACK block in its acknowledgment, relative to the segment, and number of bytes that it does not acknowledge.
+    `later`: segments that follow before the acknowledgment.
+    """
+    tape = Tape()
+    tape.open()
+    for number in range(0, 240, later):
+        base = BASES[CLIENT] + 3 * number
+        tape.send(CLIENT, 3 * number, b"abc", after=100 * MILLISECOND)
+        if number // later % nth == 1:
+            tape.send(CLIENT, 3 * number, b"abc", after=delay + 45 * MILLISECOND)
+        for more in range(1, later):
+            tape.send(CLIENT, 3 * (number + more), b"abc")
+        end, options = base + 3 * later, b""
+        if number // later % nth == 1 and sack is not None:
+            stamp, edges = pack(">II", number, number), pack(">II", base + sack[0], base + sack[1])
+            options = bytes(4) + b"\1\1\x08\x0a" + stamp + b"\1\1\x05\x0a" + edges
+            end -= sack[2]
+            tape.send(SERVER, 0, ack=end, options=options, after=delay + pause)
+        else:
+            tape.send(SERVER, 0, ack=end)
+    return tape
+
+
+@pytest.mark.parametrize("later", [1, 3])
+@pytest.mark.parametrize("delay", [MILLISECOND, 300 * MILLISECOND])
+@pytest.mark.parametrize("nth", [2, 4])
+def test_what_arrived_twice_is_not_lost(nth: int, delay: int, later: int) -> None:
+    assert LOSS not in codes(twice((0, 3, 0), nth=nth, delay=delay, later=later).only())
+
+
+@pytest.mark.parametrize(
+    ("sack", "pause"),
+    [
+        (None, 0),
+        ((0, 1, 0), 0),  # a part of it arrived twice
+        ((3, 6, 3), 0),  # what came behind it
+        ((-30, -27, 0), 0),  # another one
+        ((0, 3, 0), 3 * SECOND),
+    ],
+)
+def test_a_segment_is_lost_unless_its_receiver_soon_says_that_it_came_twice(sack: tuple[int, int, int] | None, pause: int) -> None:
+    assert LOSS in codes(twice(sack, delay=300 * MILLISECOND, pause=pause).only())
+
+
+def test_a_duplicate_among_bytes_that_arrived_early() -> None:
+    losses = Losses()
+    segment = (9, SECOND, 0, 1_000, 0x10, 1_000, b"", 0, 0, bytes(4) + b"\5\x12" + pack(">IIII", 1_030, 1_040, 1_020, 1_090))
+    for span, left in (((0, 10), 1), ((30, 40), 0), ((25, 35), 1)):
+        losses.doubtful = []
+        losses.add(0, (0, 1, SECOND), 1, resent=True, span=span)
+        losses.answer(segment, 1_000, 0)
+        assert len(losses.doubtful) == left
