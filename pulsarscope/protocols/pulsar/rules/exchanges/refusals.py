@@ -25,6 +25,10 @@ _BY_MESSAGE = {
     "Encryption is required": "Give the producer a public key (CryptoKeyReader), or end the namespace's policy encryptionRequired.",
     " listener": "The client asks for a listener (listenerName) that is not among the broker's advertisedListeners: leave it out, or add "
     "it.",
+    "attempting to unsubscribe": "Only the last consumer of a subscription can unsubscribe: close the others first, or delete the "
+    "subscription with pulsar-admin topics unsubscribe --force.",
+    "Target broker isn't available": "The proxy does not reach the broker that the client asked for: see its log, whether the broker "
+    "runs, and brokerProxyAllowedHostNames.",
     "maximum number of connections": "The limit is brokerMaxConnections or brokerMaxConnectionsPerIp: share one client in each process, "
     "or raise it.",
 }
