@@ -248,6 +248,8 @@ def test_consumers_whose_messages_earlier_ones_fetched_are_churn(
     assert number - 10_000 // every - 2 <= evidence["count"] <= number
     assert evidence["holding"] == evidence["count"] - process
     assert text.endswith(f"{evidence['holding']} hold messages that nobody processes.")
+    assert ("with less than 0.1 messages acknowledged by each" in text) == (20 * process < evidence["count"])
+    assert " 0.0 " not in text
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.rules.connections.left_open import HELD, LeftOpen, emit_left_open, report_left_open
+from pulsarscope.protocols.pulsar.rules.connections.left_open import HELD, LeftOpen, average_work, emit_left_open, report_left_open
 from pulsarscope.protocols.pulsar.rules.connections.storms import Repetitions, is_system_topic
 from pulsarscope.protocols.pulsar.rules.evidence import SHORTEST_FRAME, frame_names
 
@@ -324,7 +324,7 @@ class ChurnRule(ConnectionRule):
                     continue
                 text = (
                     f"Client {self._context.client} made and closed {plural(closed.asked, kind)} on {topic} in "
-                    f"{duration(span)}, with {f'{closed.work / closed.asked:.1f} {work} each' if closed.work else f'no {work} any'}."
+                    f"{duration(span)}, with {average_work(closed.work, closed.asked, work)}."
                 )
                 evidence = {"frames": frame_names([first.name, latest.name]), "topic": topic, "count": closed.asked}
                 self._context.report(f"{kind}-churn", first, text, evidence)

@@ -74,10 +74,18 @@ def report_left_open(context: RuleContext, kind: str, noun: str, most: float, op
             continue
         text = f"Client {context.client} made {plural(len(left), kind)} on {topic} in {duration(last.time - first.time)} and closed "
         holding = len(left) - len(worked)
-        text += f"none of them, with {sum(worked) / len(left):.1f} {noun} each"
+        text += f"none of them, with {average_work(sum(worked), len(left), noun)}"
         text += f": {holding:,} hold messages that nobody processes." if holding else "."
         evidence = {"frames": frame_names([first.name, last.name]), "topic": topic, "count": len(left), "closed": 0, "holding": holding}
         context.report(f"{kind}-churn", first, text, evidence)
+
+
+def average_work(work: int, count: int, noun: str) -> str:
+    """Return how much each of `count` producers or consumers did on average, as words: `noun` stands before "each" or "any"."""
+    if not work:
+        return f"no {noun} any"
+    average = f"{work / count:.1f}"
+    return f"{'less than 0.1' if average == '0.0' else average} {noun} each"
 
 
 def _without_busy(opened: Sequence[LeftOpen], end: int, least: int) -> list[LeftOpen]:
