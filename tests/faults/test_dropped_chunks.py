@@ -63,3 +63,12 @@ def test_others_are_not(tmp_path: Path, order: str, acked: str, rest: int) -> No
     found = diagnose(tmp_path, receiving(order, acked, rest))
     assert DROPPED not in found.codes
     assert (NOT_ACKING in found.codes) == (not acked or order.endswith("eeee"))
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Shared"])
+@pytest.mark.parametrize(("unfinished", "whole", "stopped"), [(9, 0, False), (9, 1, False), (0, 2, True), (9, 2, True)])
+def test_an_application_cannot_acknowledge_messages_whose_chunks_never_came(
+    kind: str, unfinished: int, whole: int, stopped: bool, tmp_path: Path
+) -> None:
+    order = "".join(3 * name for name in "abcdefghi"[:unfinished]) + "".join(4 * name for name in "pq"[:whole])
+    assert (NOT_ACKING in diagnose(tmp_path, receiving(order, "", 70, kind).close()).codes) == stopped

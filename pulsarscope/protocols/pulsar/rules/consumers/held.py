@@ -9,7 +9,8 @@ import msgspec
 
 from pulsarscope.dissect.contract.rules import Where
 from pulsarscope.model.bounded_tables import remember
-from pulsarscope.protocols.pulsar.message_ids import Position
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size
 from pulsarscope.protocols.pulsar.rules.consumers.again import Received
 from pulsarscope.protocols.pulsar.rules.consumers.behind import Pace
 from pulsarscope.protocols.pulsar.rules.consumers.deliveries import Acknowledged
@@ -21,6 +22,19 @@ from pulsarscope.protocols.pulsar.waiting import EarlyAcks
 
 SPANS_MAX = 1_000
 """Number of latest chunked messages followed for a consumer."""
+
+
+def acknowledgeable(row: FrameRow, indexes: int | None) -> int:
+    """Return the number of messages in the entry of a MESSAGE that a consumer may acknowledge; `indexes`: bitmap of those that remain.
+
+    All chunks of a message count with the last of them: before that, the application does not get it.
+    """
+    if indexes is not None:
+        return indexes.bit_count()
+    metadata = row.metadata or {}
+    if (chunks := metadata.get("num_chunks_from_msg", 1)) > 1:
+        return chunks if metadata.get("chunk_id", 0) == chunks - 1 else 0
+    return batch_size(row)
 
 
 class UnackedEntry(msgspec.Struct):

@@ -15,11 +15,11 @@ from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
-from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of, positions_of
+from pulsarscope.protocols.pulsar.message_ids import Position, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.consumers.again import ClosedConsumers
 from pulsarscope.protocols.pulsar.rules.consumers.behind import report_slow
 from pulsarscope.protocols.pulsar.rules.consumers.dropped_chunks import report_dropped
-from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedEntry, UnackedState, compare_next, forget_unknown
+from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedEntry, UnackedState, acknowledgeable, compare_next, forget_unknown
 from pulsarscope.protocols.pulsar.rules.consumers.pauses import Hole, report_pause, report_skipped
 from pulsarscope.protocols.pulsar.rules.consumers.poison import emit_left_entry
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
@@ -172,7 +172,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
             first = consumer.unknown is None
             self._closed_consumers.compare(self.context, consumer, position_of(fields.get("message_id")), where, is_first=first)
         indexes = bitmap(fields["ack_set"]) if fields.get("ack_set") else None
-        messages = batch_size(row) if indexes is None else indexes.bit_count()
+        messages = acknowledgeable(row, indexes)
         position = position_of(fields.get("message_id"))
         if self._take(consumer, position):
             consumer.untracked += 1
