@@ -246,3 +246,47 @@ def test_a_member_from_before_the_capture_flaps_only_beside_others_that_join_eac
             talks.append(connected(40100 + number, start=begin).client(subscribe(1, f"a{number}", 2, "Failover")).server(success(2)))
         wait_until(stays, begin + SECOND // 2).server(active_change(active=True))
     assert (diagnose(tmp_path, stays, *talks).of(FLAPPING) != []) == flaps
+
+
+def restarted(members: int, rounds: int, pause: int, end: str) -> list[Conversation]:
+    """Members that are stopped and started one after the other; the first of those that run is active."""
+    talks: list[Conversation] = []
+    running: list[tuple[str, Conversation]] = []
+    names = [f"pod-{number}" for number in range(members)]
+    told: list[str] = []
+
+    def start(name: str, time: int) -> None:
+        running.append((name, member(name, time, 40000 + len(talks))))
+        running.sort(key=lambda each: each[0])
+        talks.append(dict(running)[name])
+        tell(time + 100 * MILLISECOND)
+
+    def tell(time: int) -> None:
+        """As brokers do: all when the active one changes, else the one that joined."""
+        is_change = not told or told[-1] != running[0][0]
+        told.append(running[0][0])
+        for number, (_, talk) in enumerate(running):
+            if is_change or talk is talks[-1]:
+                wait_until(talk, time).server(active_change(active=number == 0))
+
+    for name in names:
+        start(name, len(talks) * 200 * MILLISECOND)
+    time = 2 * SECOND
+    for name in names * rounds:
+        place = next(place for place, each in enumerate(running) if each[0] == name)
+        talk = wait_until(running.pop(place)[1], time)
+        talk.reset("client") if end == "rst" else (talk.client(close_consumer()) if end == "closed" else talk).close()
+        tell(time + 200 * MILLISECOND)
+        start(name, time + pause // 3)
+        time += pause
+    return talks
+
+
+@pytest.mark.parametrize(("members", "pause", "end"), [*product((2, 3, 5), (3, 12), ("closed", "fin", "rst"))])
+def test_a_rolling_restart_is_no_flapping(tmp_path: Path, members: int, pause: int, end: str) -> None:
+    assert FLAPPING not in diagnose(tmp_path, *restarted(members, 1, pause * SECOND, end)).codes
+
+
+@pytest.mark.parametrize(("members", "rounds", "pause"), [*product((2, 3), (2, 4), (3, 8))])
+def test_members_that_restart_again_and_again_flap(tmp_path: Path, members: int, rounds: int, pause: int) -> None:
+    assert FLAPPING in diagnose(tmp_path, *restarted(members, rounds, pause * SECOND, "closed")).codes

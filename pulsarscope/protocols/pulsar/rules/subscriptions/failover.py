@@ -7,6 +7,7 @@ member, cause few such returns.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
@@ -210,7 +211,7 @@ def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: 
     run = max(runs, key=len)
     names = list(dict.fromkeys(change.name for change in run))
     returns = len(run) - len(names)
-    if returns < thresholds["failover-flapping-returns"]:
+    if returns < thresholds["failover-flapping-returns"] or _is_rolling_restart(facts, len(run) - 1):
         return
     first = run[0].fact
     values, span = first.values, run[-1].fact.where.time - first.where.time
@@ -228,6 +229,20 @@ def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: 
         **thresholds.evidence("failover-flapping-returns", "failover-flapping-pause-seconds"),
     }
     report("failover-flapping", first.where, text, evidence)
+
+
+def _is_rolling_restart(facts: Sequence[Fact], changes: int) -> bool:
+    """Return True when restarts explain the changes, two for each, and no member restarted more than once."""
+    left: dict[str, bool] = {}
+    """Whether each member is gone."""
+    restarts: Counter[str] = Counter()
+    for fact in facts:
+        name = fact.values["name"]
+        if fact.what == LEAVE:
+            left[name] = True
+        elif fact.what == JOIN and left.pop(name, False):
+            restarts[name] += 1
+    return changes <= 2 * len(restarts) == 2 * restarts.total()
 
 
 def _evaluate_deliveries(facts: Sequence[Fact], report: ReportFinding) -> None:
