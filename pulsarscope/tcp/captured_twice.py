@@ -26,6 +26,7 @@ def count_duplicates(connection: Connection) -> None:
                 stream.copies = stream.copies or Copies()
                 stream.copies.count += stream.duplicates
                 stream.retransmitted -= stream.duplicates
+                stream.segments -= stream.duplicates
 
 
 def note_handshake_copy(connection: Connection, index: int, segment: Segment) -> None:

@@ -227,8 +227,7 @@ class ConnectionTable:
     def _note_copies(self, connection: Connection) -> None:
         """Report segments that were captured twice, if there are many."""
         found = [stream.copies for stream in connection.streams if stream.copies is not None]
-        copies = sum(each.count for each in found)
-        if not are_many(connection, copies):
+        if not are_many(connection, copies := sum(each.count for each in found)):
             return
         segments = sum(stream.segments for stream in connection.streams)
         evidence = {"copies": copies, "segments": segments}
@@ -239,7 +238,8 @@ class ConnectionTable:
         elif later is not None:
             how = f", the copies typically {duration(abs(later))} {'later' if later > 0 else 'earlier'}"
             evidence["later_ns"] = later
-        self._note(connection, code, f"{copies} of {segments} segments were captured twice{how}.", evidence)
+        # One point may have retransmissions that the other one lacks.
+        self._note(connection, code, f"{min(copies, segments):,} of {segments:,} segments were captured twice{how}.", evidence)
 
     def _end_and_finish(self, connection: Connection | ClosedConnection) -> None:
         """End a connection, and finish it."""

@@ -49,7 +49,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     missing: int = 0
     """Bytes of all gaps."""
     segments: int = 0
-    """Segments with data."""
+    """Segments with data, without copies made by the capture."""
     retransmitted: int = 0
     """Segments with data but no new bytes."""
     out_of_order: int = 0
@@ -193,6 +193,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
             self.resending.add(start, size + cut, (file, packet, time))
             if copy_of is not None and are_apart(time - copy_of):
                 self.resending.losses.add(copy_of, (file, packet, time), self.segments, resent=True, span=(start, start + size + cut))
+        else:
+            self.segments -= 1
 
     def receive_late(self, segment: Segment, *, copied: bool = False) -> None:
         """Count a segment after the end of the connection, or one that does not belong to it; `copied`: in doubt, it is a copy."""
