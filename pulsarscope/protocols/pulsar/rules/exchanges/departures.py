@@ -166,7 +166,8 @@ class DepartureRule(ConnectionRule):
 
     def _refusal(self, row: ExchangeRow) -> None:
         self._note_error(row)
-        if row.topic is not None and (is_reported(row) or (row.request in _REQUESTS and is_moving(row.error, row.error_message))):
+        is_moved = named_topic(row.topic) is not None and row.request in _REQUESTS and is_moving(row.error, row.error_message)
+        if row.topic is not None and (is_moved or is_reported(row)):
             self._emit_refusal(row.topic, f"{row.request} of {row.producer_name or self._context.client}", row)
 
     def _close(self, row: FrameRow) -> None:

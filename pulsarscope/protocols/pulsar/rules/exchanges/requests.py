@@ -21,6 +21,7 @@ from pulsarscope.protocols.pulsar.rules.exchanges.refusals import refusal_text
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import AUTHORIZATION_ERRORS, OTHER_REQUESTS, is_transaction_error
 from pulsarscope.protocols.pulsar.session.exchanges import ENTRY, MEMORY, requests_with
 from pulsarscope.protocols.pulsar.text.formatting import host
+from pulsarscope.protocols.pulsar.topics import named_topic
 
 FROM_MEMORY, STORED = requests_with(MEMORY), requests_with(ENTRY)
 
@@ -212,7 +213,7 @@ class RequestRule(ConnectionRule):
         if schemas.has_none(row) or (row.error == "TopicNotFound" and where_of(row).name in self._probes):
             return  # clients check in this way for retry and dead letter topics of earlier versions
         if departures.is_moving(row.error, row.error_message):
-            if row.topic is not None:
+            if named_topic(row.topic) is not None:
                 return  # a finding only if no client comes back, which only all connections together show
             if row.request == "SEND" and len(self._moved) < REQUESTS_MAX:
                 self._moved = self._moved or {}

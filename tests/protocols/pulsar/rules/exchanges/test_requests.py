@@ -286,11 +286,14 @@ def test_a_refusal_of_a_moving_topic_counts_if_its_client_is_seen_to_fail(tmp_pa
 
 @pytest.mark.parametrize(("count", "asks"), [*product((1, 3), ("", "LOOKUP", "PRODUCER"))])
 @pytest.mark.parametrize("closes_first", [False, True])
+@pytest.mark.parametrize("stored", [0, 3])
 def test_a_refused_send_of_a_moving_topic_without_a_name_counts_unless_its_client_asks_again(
-    tmp_path: Path, count: int, asks: str, *, closes_first: bool
+    tmp_path: Path, count: int, asks: str, stored: int, *, closes_first: bool
 ) -> None:
-    """The capture begins after the producers were made."""
+    """The capture begins after the producers were made; the ledger of what is stored before stands in for the topic."""
     talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650)).client(PING).server(PONG)
+    for number, entry in product(range(count), range(stored)):
+        talk.client(send(number, 100 + entry)).server(receipt(number, 100 + entry, ledger=7 + number, entry=entry))
     for number in range(count):
         closing, refusal = close_producer(number), send_error("PersistenceError", "fenced", number, 1)
         talk.client(send(number, 1)).server(*((closing, refusal) if closes_first else (refusal, closing)))
@@ -310,8 +313,11 @@ def test_another_producer_does_not_excuse_one_that_is_refused(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("every", "fails"), [(1, False), (100, False), (1_000, True), (4_000, True)])
-def test_a_producer_that_is_refused_for_long_is_not_on_the_move(tmp_path: Path, every: int, *, fails: bool) -> None:
+@pytest.mark.parametrize("stored", [0, 1])
+def test_a_producer_that_is_refused_for_long_is_not_on_the_move(tmp_path: Path, every: int, stored: int, *, fails: bool) -> None:
     talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650)).client(PING).server(PONG)
+    for entry in range(stored):
+        talk.client(send(7, 100 + entry)).server(receipt(7, 100 + entry, entry=entry))
     for number in range(20):
         talk.client(send(7, number)).server(send_error("PersistenceError", "fenced", 7, number)).wait(every * MILLISECOND)
     talk.client(lookup(3)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", 3))
