@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import replace
 
 from pulsarscope.dissect.contract.dissector import Dissector
 from pulsarscope.dissect.contract.frames import FrameBatch, KeptBytes, Origin
@@ -17,16 +17,16 @@ from pulsarscope.dissect.contract.session import SessionContext, SessionSettings
 from pulsarscope.dissect.framing.column_batch import ColumnBatch
 from pulsarscope.dissect.framing.conversation import Conversation
 from pulsarscope.dissect.plugins.isolation import Failure, failure
+from pulsarscope.engine.ended_timeline import EndedTimeline, nothing_left, packed_row
 from pulsarscope.engine.session_rows import SessionRows
 from pulsarscope.engine.transport import Transport, is_plain, upgrades_of
 from pulsarscope.inputs.key_logs import Secrets
-from pulsarscope.model.findings import Code, Finding
-from pulsarscope.model.flow import CLIENT, SERVER, source_endpoint, source_port
+from pulsarscope.model.findings import BY_CAPTURING, Code, Finding
+from pulsarscope.model.flow import CLIENT, SERVER, source_port
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, RawFrame, Row, finding_row
 
 if TYPE_CHECKING:
     from pulsarscope.tcp import Connection
-    from pulsarscope.tcp.connection import ClosedConnection
     from pulsarscope.tcp.pieces import Item
     from pulsarscope.tls.connection import TlsConnection
 
@@ -234,7 +234,10 @@ class Timeline:
         return 1 if ports[0] < ports[1] else 0
 
     def findings(self, found: Sequence[Finding]) -> list[Finding]:
-        """Return the findings to report; TCP findings only for a known protocol, as the row of any other connection has the counts."""
+        """Return the findings to report; TCP findings only for a known protocol, as the row of any other connection has the counts.
+
+        Those about the network of a connection in TLS are reported at its end, if its port belongs to a known protocol.
+        """
         if not (found or self._held):
             return []
         if self._rows is None:
@@ -291,10 +294,13 @@ class Timeline:
                 finding_row(self._finding(DISSECTOR_FAILED, failed.text, row, failed._asdict()), self._settings.source, failed.dissector)
             )
         rest = self._settings.source, self.dissector if recognised else None
-        return (
-            nothing_left(*rest)
-            if doubt is None and not wanted
-            else EndedTimeline(packed_row(row) if row and wanted else None, doubt, *rest)
+        if doubt is None and not wanted:
+            return nothing_left(*rest)
+        ended = EndedTimeline(packed_row(row) if row and wanted else None, doubt, *rest)
+        if doubt is None or doubt.layer != "tls":
+            return ended
+        return replace(
+            ended, held=tuple(found for found in self._held if self._settings.codes[found.code].to_act not in (None, BY_CAPTURING))
         )
 
     @property
@@ -391,58 +397,6 @@ class Timeline:
             inside = self._tls.directions[stream]
             return inside.length, account.frames, inside.missing + account.cut, account.skipped + inside.undecrypted, account.tail
         return length, account.frames, missing + account.cut, account.skipped, account.tail
-
-
-class EndedTimeline(msgspec.Struct, gc=False, frozen=True):
-    """The small remainder of a connection whose streams have ended; there may be very many. Late packets still change its counts."""
-
-    row: bytes | ConnectionRow | None
-    """The packed row, if connection rows are requested."""
-    doubt: Finding | None
-    """The finding about parts that were not read."""
-    source: str | None
-    dissector: str | None
-    """Name of the protocol, if it was recognised."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Return True when it will yield nothing in the end."""
-        return self.row is None and self.doubt is None
-
-    def findings(self, found: Sequence[Finding]) -> list[Finding]:
-        """Return the findings to report, like `Timeline.findings`."""
-        return [finding for finding in found if finding.layer != "tcp" or self.dissector is not None]
-
-    def so_far(self) -> ConnectionRow | None:
-        """Return the row of the connection as of the end of its streams; it lacks packet counts, because late packets may come."""
-        return ConnectionRow(*_decode(self.row)) if isinstance(self.row, bytes) else self.row
-
-    def finish(self, of: Connection | ClosedConnection, out: list[Row | RawFrame]) -> None:
-        """Append the row of the connection `of`, which gets no more packets."""
-        if self.doubt is not None:
-            out.append(finding_row(self.doubt, self.source, self.dissector))
-        if (row := self.so_far()) is not None:
-            row.end, row.packets, dropped, row.retransmitted, row.out_of_order = of.counts()
-            row.client_dropped, row.server_dropped = dropped if row.client == source_endpoint(of.key) else dropped[::-1]
-            out.append(row)
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder().decode
-
-
-def packed_row(row: ConnectionRow) -> bytes | ConnectionRow:
-    """Return a row in a third of the memory, unless MessagePack cannot hold its values: longer integers, surrogates of a path."""
-    try:
-        return _encode(astuple(row))
-    except (OverflowError, UnicodeEncodeError):
-        return row
-
-
-@lru_cache(maxsize=64)
-def nothing_left(source: str | None, dissector: str | None) -> EndedTimeline:
-    """Return the shared remainder of connections that yield nothing in the end."""
-    return EndedTimeline(None, None, source, dissector)
 
 
 def _server_port(row: ConnectionRow) -> int:

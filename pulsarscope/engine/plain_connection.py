@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.engine.connection import EndedTimeline, packed_row
+from pulsarscope.engine.ended_timeline import EndedTimeline, packed_row
 from pulsarscope.model.flow import CLIENT, FILE_SHIFT, SERVER, endpoints_of
 from pulsarscope.model.records import ConnectionRow, FrameRow
 

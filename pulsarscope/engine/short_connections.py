@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.contract.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.framing.column_batch import ColumnBatch
-from pulsarscope.engine.connection import nothing_left
+from pulsarscope.engine.ended_timeline import nothing_left
 from pulsarscope.engine.plain_connection import PlainConnection, PlainEnd, ended_timeline
 from pulsarscope.model.flow import CLIENT, FILE_SHIFT, SERVER
 from pulsarscope.model.limits import (

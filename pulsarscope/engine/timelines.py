@@ -21,7 +21,8 @@ from pulsarscope.engine.column_rows import (
     rows_in_columns,
     steps_in_rows,
 )
-from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
+from pulsarscope.engine.connection import Settings, Timeline
+from pulsarscope.engine.ended_timeline import EndedTimeline
 from pulsarscope.engine.expected_findings import Located
 from pulsarscope.engine.ledger import Ledger
 from pulsarscope.engine.options import Options

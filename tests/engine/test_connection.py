@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +12,17 @@ import pytest
 from pulsarscope.capture import BlockReader
 from pulsarscope.dissect.contract.frames import KeptBytes
 from pulsarscope.dissect.contract.session import SessionSettings
-from pulsarscope.engine.connection import EndedTimeline, Settings, Timeline
+from pulsarscope.engine.connection import Settings, Timeline
+from pulsarscope.engine.ended_timeline import EndedTimeline
 from pulsarscope.inputs.key_logs import Secrets
 from pulsarscope.model.findings import CAPTURE_CODES, TCP_CODES, TLS_CODES, join_codes
 from pulsarscope.model.records import ROWS, ConnectionRow, FindingRow, FrameRow, RawFrame
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp import Assembler
 from tests.scenarios import Conversation, Packet, command_frame, pcap
+from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.commands import CONNECT, CONNECTED, PING
+from tests.scenarios.evaluation import Diagnosis
 from tests.scenarios.tls.feeding import packets_of, secrets_of
 from tests.scenarios.tls.peers import record
 
@@ -266,6 +270,18 @@ class TestTls:
 
     def test_without_secrets_a_port_given_by_the_user_has_the_note_too(self) -> None:
         assert self.lived(known=False, port=443, forced={443: DISSECTOR}).codes == ["tls-no-secrets"]
+
+    @pytest.mark.parametrize(("port", "reported"), [(6651, True), (6650, True), (443, False)])
+    @pytest.mark.parametrize("whole", [True, False])
+    def test_without_secrets_the_network_is_judged(self, port: int, tmp_path: Path, *, reported: bool, whole: bool) -> None:
+        talk = Conversation(server=("10.0.0.2", port)).handshake()
+        for side, data in record(self.SAID).flights:
+            (talk.client if side == 0 else talk.server)(data)
+        packets = talk.reset("client", foreign=True).packets
+        lacking = [*packets[3:5], *packets[7:]]  # the handshake of TCP, and some bytes
+        found = Diagnosis(write_pcap(tmp_path / "tls.pcap", packets if whole else lacking)).findings
+        assert {row.code for row in found} == ({"reset-between", "tls-no-secrets"} if reported else set())
+        assert {row.connection for row in found} == ({"0:1"} if reported else set())
 
     def test_on_a_port_given_by_the_user_it_is_read(self) -> None:
         assert self.lived(port=443, forced={443: DISSECTOR}).commands == self.lived().commands
