@@ -1,4 +1,4 @@
-"""Chunked messages that begin before the capture, and those with a missing chunk."""
+"""Chunked messages that begin before the capture, those with a missing chunk, and those that nobody finishes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import PING, PONG, message, send
-from tests.scenarios.connections import connected
-from tests.scenarios.conversation import START_NS, Conversation
-from tests.scenarios.evaluation import findings_of, problem_codes, with_code
+from tests.scenarios.commands import PING, PONG, created, flow, message, producer, send
+from tests.scenarios.connections import connected, subscribed, wait_until
+from tests.scenarios.conversation import SECOND, START_NS, Conversation
+from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
 
 MISSING, PARTLY = "chunk-missing", "chunk-incomplete"
 
@@ -66,3 +66,36 @@ def test_chunks_that_are_missing_otherwise_are_named(tmp_path: Path, side: str, 
     numbers = {"in the middle": [1, 3], "out of order": [2, 1, 3]}.get(case, [1, 2, 3])
     rows = findings_of(tmp_path, chunks(talk, side, numbers, 4, "u"))
     assert MISSING in problem_codes(rows)
+
+
+def abandoned(numbers: range, story: str, rest: int) -> list[Conversation]:
+    """A producer that sends these chunks of one message of four, and a consumer that gets them and then waits `rest` seconds."""
+    sender = chunks(connected(40001, host="10.0.0.7").client(producer()).server(created()), "client", numbers, 4, "u")
+    waiting = chunks(wait_until(subscribed(connected()).client(flow(100)), SECOND), "server", numbers, 4, "u")
+    talks = [sender.wait(SECOND), waiting]
+    if story == "lost":
+        sender.lose("client", 400).client(PING).server(PONG)
+    if story != "open":
+        sender.close("server") if story == "broker" else sender.reset("client") if story == "rst" else sender.close()
+    if story == "resumed":
+        again = connected(40002, host="10.0.0.7", start=3 * SECOND).client(producer()).server(created())
+        talks.append(chunks(again, "client", range(numbers.stop, 4), 4, "u"))
+    waiting.wait(rest * SECOND).client(PING).server(PONG)
+    return talks
+
+
+@pytest.mark.parametrize("rest", [7, 40])
+@pytest.mark.parametrize("story", ["fin", "rst"])
+@pytest.mark.parametrize("sent", [1, 3])
+def test_a_producer_that_ends_within_a_message_is_named(sent: int, story: str, rest: int, tmp_path: Path) -> None:
+    text, evidence = only(findings_of(tmp_path, *abandoned(range(sent), story, rest)), "chunk-abandoned")
+    assert f"sent {sent} of 4 chunks of message u" in text
+    assert (evidence["sent"], evidence["chunks"], len(evidence["frames"])) == (sent, 4, sent)
+
+
+@pytest.mark.parametrize(
+    ("sent", "story", "rest"),
+    [(3, "fin", 2), (4, "fin", 30), (3, "open", 30), (3, "lost", 30), (3, "broker", 30), (1, "resumed", 30), (3, "resumed", 30)],
+)
+def test_messages_that_are_or_may_become_whole_are_not_abandoned(sent: int, story: str, rest: int, tmp_path: Path) -> None:
+    assert "chunk-abandoned" not in {row.code for row in findings_of(tmp_path, *abandoned(range(sent), story, rest))}

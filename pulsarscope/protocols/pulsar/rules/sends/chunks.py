@@ -23,13 +23,14 @@ from pulsarscope.dissect.contract.rules import (
 )
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.text import plural
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
 from pulsarscope.protocols.pulsar.message_ids import entry_key
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, frame_names, may_lack
 
 CODES = table(
     SESSION.warning(
@@ -38,6 +39,13 @@ CODES = table(
         "The consumer holds its chunks until they expire or it runs out of room: look at acknowledgments of single chunks, "
         "at expireTimeOfIncompleteChunkedMessage and maxPendingChunkedMessage.",
         to_act="the consumer's application",
+    ),
+    SESSION.warning(
+        "chunk-abandoned",
+        "A producer ended within a chunked message, and nobody sent the rest.",
+        "Look at why the producer ended. Its consumers never get the message: they hold its chunks until these expire.",
+        ("chunk-incomplete",),
+        to_act="the producer's application",
     ),
     SESSION.error(
         "chunk-size-mismatch",
@@ -53,7 +61,7 @@ THRESHOLDS = (
         5,
         SECONDS,
         "Time after the latest chunk; the rest of the message may still come before that.",
-        ("chunk-stuck",),
+        ("chunk-stuck", "chunk-abandoned"),
     ),
 )
 
@@ -104,12 +112,17 @@ class ChunkRule(ConnectionRule):
         """Uuid and number of chunks without a receipt, by frame name of the SEND."""
         self._incomplete: dict[tuple[str, int], None] = {}
         """Uuids and consumers of messages whose last chunk has not been delivered."""
+        self._unsent: dict[str, None] = {}
+        """Uuids of messages whose last chunk has not been sent."""
 
     def _send(self, row: FrameRow) -> None:
         if (values := _chunk_values(row)) is not None:
             where = where_of(row)
             remember(self._sends, where.name, (values["uuid"], values["chunk"]), PENDING_MAX)
             self._context.emit_fact(CHUNKS, values["uuid"], where, "sent", values)
+            self._unsent.pop(values["uuid"], None)
+            if values["chunk"] != values["count"] - 1:
+                remember(self._unsent, values["uuid"], None, PENDING_MAX)
 
     def _receipt(self, row: FrameRow) -> None:
         sent = self._sends.pop(row.request or "", None) if self._sends else None
@@ -128,8 +141,11 @@ class ChunkRule(ConnectionRule):
         if values["chunk"] != values["count"] - 1:
             remember(self._incomplete, key, None, PENDING_MAX)
 
-    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
-        """Emit the end of the wait for each incomplete message."""
+    def end(self, row: ConnectionRow, last: Where) -> None:
+        """Emit the end of the wait for each incomplete message, and those that a client left incomplete when it closed the connection."""
+        if row.closed_by == CLIENT and not may_lack(self._context, row.start, row.end, CLIENT):
+            for uuid in self._unsent:
+                self._context.emit_fact(CHUNKS, uuid, last, "left", {})
         for uuid, consumer in self._incomplete:
             self._context.emit_fact(CHUNKS, uuid, last, "ended", {"consumer_id": consumer, "lost": self._context.lost})
 
@@ -182,6 +198,8 @@ class ChunkedMessage(msgspec.Struct):
     """Entries by chunk."""
     receivers: dict[tuple[str, int], ChunkReceiver] = {}
     """Receivers by connection and consumer id."""
+    left: Where | None = None
+    """End of the latest connection that a client closed before it had sent all chunks."""
 
     def add(self, fact: Fact) -> None:
         """Add the next fact."""
@@ -190,6 +208,8 @@ class ChunkedMessage(msgspec.Struct):
         consumer = where.connection, values.get("consumer_id", -1)
         if what == "stored":
             self.stored[chunk] = values["entry"]
+        elif what == "left":
+            self.left = where
         elif what == "ended":
             if consumer in self.receivers:
                 self.receivers[consumer].waited_ns = where.time - self.receivers[consumer].last.time
@@ -218,6 +238,7 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds:
     if not message.latest:
         return
     _evaluate_sizes(key, message, report, facts[0].where)
+    _evaluate_left(key, message, report, thresholds)
     served = {receiver.subscription for receiver in message.receivers.values() if receiver.complete}
     for (_, consumer_id), receiver in message.receivers.items():
         if receiver.subscription not in served:
@@ -260,6 +281,21 @@ def _evaluate_receiver(
         **thresholds.evidence(*() if not missing or missing[0] < max(receiver.chunks) else ("chunk-stuck-seconds",)),
     }
     report("chunk-stuck", receiver.last, text, evidence)
+
+
+def _evaluate_left(key: str, message: ChunkedMessage, report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report a message of which a client sent only the first chunks, while a consumer waits for the others."""
+    latest, left = message.latest, message.left
+    waited = max((receiver.waited_ns for receiver in message.receivers.values()), default=0)
+    if left is None or max(message.sent) == latest["count"] - 1 or waited <= thresholds.ns("chunk-stuck-seconds"):
+        return
+    topic = f" on {latest['topic']}" if latest["topic"] else ""
+    text = f"Producer {latest['producer_name'] or '?'} sent {len(message.sent)} of {latest['count']} chunks of message {key}{topic}"
+    text += f", and its client closed the connection: nobody sent the rest in {duration(waited)}."
+    frames = frame_names(where.name for _, where in sorted(message.sent.items()))
+    names = {name: latest[name] for name in ("topic", "producer_name")}
+    evidence = {"frames": frames, "uuid": key, **names, "chunks": latest["count"], "sent": len(message.sent), "waited_ns": waited}
+    report("chunk-abandoned", message.sent[max(message.sent)], text, evidence | thresholds.evidence("chunk-stuck-seconds"))
 
 
 def _evaluate_sizes(key: str, message: ChunkedMessage, report: ReportFinding, first: Where) -> None:
