@@ -1,7 +1,8 @@
 """Tests over tables of cases, with all cases of a test in one item of pytest, as reporting most cases takes longer than running them.
 
 Cases stay independent: all of them run, each with its own folder and instance, and a failure names every case that failed.
-`--each-case`, or the name of one case (`test_file.py::test[4-100-open]`), makes an item of each, as pytest does by default.
+Cases marked slow are an item of their own beside the others. `--each-case`, or the name of one case
+(`test_file.py::test[4-100-open]`), makes an item of each, as pytest does by default.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ COUNTED_CASES = 2
 
 TIMEOUT = "from pytest-timeout"
 
+SLOW = "slow"
+
+SLOW_SECONDS_MAX = 900
+"""Seconds for all slow cases of a test, any of which alone could take a good part of those for a test."""
+
 _SHARED = frozenset({"tmp_path", "captures"})
 """Fixtures that the cases of a test may share; each case gets a folder within the first."""
 
@@ -36,11 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> TableItem | None:
-    """Make one item of all cases of a table, unless single cases are requested."""
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[TableItem] | None:
+    """Make one item of all cases of a table, and one of those that are slow, unless single cases are requested."""
     if not name.startswith("test") or collector.config.getoption(EACH_CASE) or any("[" in chosen for chosen in collector.config.args):
         return None
-    return table_item(collector, name, obj)
+    return table_items(collector, name, obj)
 
 
 class FailedCasesError(Exception):
@@ -67,35 +73,49 @@ def case_name(case: Case) -> str:
     return ", ".join(f"{name}={value!r:.200}" for name, value in case.items())
 
 
-def table_item(collector: Any, name: str, test: Any) -> TableItem | None:
-    """Return the item of a test over a table; None if the test has no table, or each of its cases needs its own item."""
+def table_items(collector: Any, name: str, test: Any) -> list[TableItem] | None:
+    """Return the items of a test over a table; None if the test has no table, or each of its cases needs its own item."""
     marks: list[pytest.Mark] = getattr(test, "pytestmark", [])
-    if not any(mark.name == "parametrize" for mark in marks) or not inspect.isfunction(test) or hasattr(test, "hypothesis"):
-        return None
     tables = [mark for mark in marks if mark.name == "parametrize"]
-    if len(tables) < len(marks) or any(True for _ in collector.iter_markers()):
+    if not tables or not inspect.isfunction(test) or hasattr(test, "hypothesis"):
+        return None
+    others = [mark for mark in marks if mark.name != "parametrize"]
+    if not all(map(_is_slow, others)) or any(True for _ in collector.iter_markers()):
         return None  # marks may choose, skip or time single tests
     cases = _cases(tables)
     is_method = inspect.isclass(collector.obj)
     parameters = [*inspect.signature(test).parameters.values()]
-    if not cases or not {parameter.name for parameter in parameters[is_method:]} <= {*cases[0]} | _SHARED:
+    if not cases or not {parameter.name for parameter in parameters[is_method:]} <= {*cases[0][0]} | _SHARED:
         return None
+    signature = inspect.Signature([parameter for parameter in parameters if parameter.name not in cases[0][0]])
+    items: list[TableItem] = []
+    for slow in (False, True):
+        chosen = [case for case, is_slow in cases if (is_slow or bool(others)) == slow]
+        if chosen:
+            items.append(_item(collector, f"{name}-{SLOW}" if items else name, test, chosen, signature, slow=slow))
+    return items
 
+
+def _item(collector: Any, name: str, test: Any, cases: Sequence[Case], signature: inspect.Signature, *, slow: bool) -> TableItem:
     def run(**shared: Any) -> None:
-        _run(test, (collector.obj,) if is_method else (), cases, shared)
+        _run(test, (collector.obj,) if inspect.isclass(collector.obj) else (), cases, shared)
 
-    run.__dict__ |= {
-        "__wrapped__": test,  # pytest takes the place of the test from it
-        "__signature__": inspect.Signature([parameter for parameter in parameters if parameter.name not in cases[0]]),
-        "pytestmark": [],
-    }
+    # From the wrapped function, pytest takes the place of the test.
+    run.__dict__ |= {"__wrapped__": test, "__signature__": signature, "pytestmark": []}
     item: TableItem = TableItem.from_parent(collector, name=name, callobj=run)
+    if slow:
+        item.add_marker(SLOW)
+        item.add_marker(pytest.mark.timeout(SLOW_SECONDS_MAX))
     return item
 
 
-def _cases(tables: Sequence[pytest.Mark]) -> list[Case] | None:
-    """Return the cases of a test, in the order of pytest; None if some are more than values."""
-    of_tables: list[list[Case]] = []
+def _is_slow(mark: pytest.Mark) -> bool:
+    return mark.name == SLOW and not mark.args and not mark.kwargs
+
+
+def _cases(tables: Sequence[pytest.Mark]) -> list[tuple[Case, bool]] | None:
+    """Return the cases of a test, in the order of pytest, and which are marked slow; None if some have other marks or more than values."""
+    of_tables: list[list[tuple[Case, bool]]] = []
     for table in tables:
         if len(table.args) != 2 or not {*table.kwargs} <= {"ids"}:
             return None
@@ -103,10 +123,13 @@ def _cases(tables: Sequence[pytest.Mark]) -> list[Case] | None:
         names = names.replace(" ", "").strip(",").split(",") if (is_text := isinstance(names, str)) else [*names]
         bare = is_text and len(names) == 1
         rows = [row if isinstance(row, _MARKED) else pytest.param(*(row,) if bare else row) for row in rows]
-        if any(row.marks for row in rows):
+        if not all(_is_slow(getattr(mark, "mark", mark)) for row in rows for mark in row.marks):
             return None
-        of_tables.append([dict(zip(names, row.values, strict=True)) for row in rows])
-    return [{name: value for part in parts for name, value in part.items()} for parts in product(*of_tables)]
+        of_tables.append([(dict(zip(names, row.values, strict=True)), bool(row.marks)) for row in rows])
+    return [
+        ({name: value for part, _ in parts for name, value in part.items()}, any(slow for _, slow in parts))
+        for parts in product(*of_tables)
+    ]
 
 
 def _run(test: Callable[..., object], classes: Sequence[type], cases: Sequence[Case], shared: Mapping[str, Any]) -> None:

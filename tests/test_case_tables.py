@@ -51,11 +51,27 @@ def test_time(seconds):
     time.sleep(seconds)
 """
 
+OF_SLOW_CASES = """
+import pytest
 
-def run(folder: Path, *options: str) -> str:
+
+@pytest.mark.parametrize("end", ["open", "fin"])
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow), 3])
+def test_some(times, end):
+    assert (times, end) not in {(2, "fin"), (3, "open")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow), 3])
+def test_each(times):
+    assert times != 3
+"""
+
+
+def run(folder: Path, *options: str, module: str = MODULE) -> str:
     """The output of pytest for the module."""
     test = folder / "test_of_tables.py"
-    test.write_text(MODULE)
+    test.write_text(module)
     start = [sys.executable, "-m", "pytest", "-p", "tests.case_tables", "-p", "no:cacheprovider", "--rootdir", str(folder), "-rs"]
     arguments = [options[0].replace("MODULE", str(test)), *options[1:]] if options else [str(test)]
     return subprocess.run([*start, *arguments], capture_output=True, text=True, cwd=ROOT, check=False).stdout
@@ -82,6 +98,18 @@ def test_all_cases_run_in_one_test_and_each_that_fails_is_named(tmp_path: Path) 
 )
 def test_each_case_is_a_test_when_someone_asks_for_it(tmp_path: Path, options: list[str], expected: str) -> None:
     assert expected in run(tmp_path, *options)
+
+
+@pytest.mark.slow
+def test_slow_cases_are_a_test_of_their_own(tmp_path: Path) -> None:
+    quick = run(tmp_path, "MODULE", "-m", "not slow", module=OF_SLOW_CASES)
+    assert "1 failed, 2 deselected" in quick
+    assert "1 of 4 cases failed: times=3, end='open'" in quick
+    slow = run(tmp_path, "MODULE", "-m", "slow", module=OF_SLOW_CASES)
+    assert "2 failed, 1 deselected" in slow
+    assert "1 of 2 cases failed: times=2, end='fin'" in slow
+    assert "1 of 3 cases failed: times=3" in slow
+    assert "2 cases failed: times=2" in run(tmp_path, "MODULE::test_some-slow", module=OF_SLOW_CASES)
 
 
 @pytest.mark.slow

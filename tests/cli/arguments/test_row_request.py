@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import cache
 from itertools import cycle, product
 from pathlib import Path
 from random import Random
@@ -17,7 +18,7 @@ from pulsarscope.cli.arguments.row_request import kinds_of, run_options
 from tests.places import CAPTURES
 from tests.scenarios import Single, batch, message_metadata, payload_frame
 from tests.scenarios.both_readers import blocks_of, reader
-from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.capturefile import Packet, write_pcap
 from tests.scenarios.command_line import execute_here
 from tests.scenarios.commands import TOPIC, ack, created, flow, message, producer, receipt, send, send_error, subscribe, success
 from tests.scenarios.connections import connected
@@ -56,8 +57,13 @@ KEYS = ("k1", "", "é", "\x1b[2J\n", 'a "b"', "k" * 256, "k" * 257, "é" * 200)
 
 def published(folder: Path) -> Path:
     """A capture of connections that publish and consume: some receipts are refusals, late, out of order, or missing."""
+    return write_pcap(folder / "published.pcap", _published())
+
+
+@cache
+def _published() -> list[Packet]:
     random = Random(1)  # noqa: S311 - repeatable
-    packets = []
+    packets: list[Packet] = []
     for port in range(3):
         talk = (
             connected(40000 + port)
@@ -78,7 +84,7 @@ def published(folder: Path) -> Path:
             if random.random() < 0.3:
                 talk.server(message(1, number, metadata=key)).client(ack(number))
         packets += talk.packets if port else talk.close().packets
-    return write_pcap(folder / "published.pcap", sorted(packets, key=lambda packet: packet.time_ns))
+    return sorted(packets, key=lambda packet: packet.time_ns)
 
 
 def output(choice: str, *arguments: str) -> tuple[int, bytes, bytes]:
