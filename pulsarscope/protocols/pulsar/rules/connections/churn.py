@@ -25,19 +25,20 @@ CODES = table(
     SESSION.warning(
         "connection-churn",
         "A client opens connections again and again, for hardly any work on each.",
-        "Create one client for the life of the process and share it: it keeps one connection to each broker.",
+        "Share one client for the life of the process. Devices behind one address look the same: each should keep its connection.",
         to_act="the application",
     ),
     SESSION.warning(
         "producer-churn",
         "A client opens a producer for every message or two.",
-        "Keep the producer open: each one costs the broker requests and an entry in its metadata.",
+        "Keep one producer and use it again: each one costs the broker requests and an entry in its metadata.",
         to_act="the application",
     ),
     SESSION.warning(
         "consumer-churn",
         "A client opens a consumer or reader again and again, for hardly any work of each.",
-        "Keep it open: each one costs the broker requests, and what it has prefetched is delivered again to the next one.",
+        "Keep one and use it again: each one costs the broker requests, and another one gets what it has prefetched only after it is "
+        "closed. If each serves a user, close it when the user leaves.",
         to_act="the application",
     ),
     SESSION.note(
