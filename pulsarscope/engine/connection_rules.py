@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from sys import intern
 from typing import Any, NamedTuple, Protocol
@@ -228,7 +228,7 @@ class ConnectionRules:
         """Pass rows to their handlers; runs of at least `least` rows that can be put into columns are passed as columns."""
         begin = 0
         try:
-            for start, stretch in () if self._stretches is None else self._stretches(rows, positions, least):
+            for start, stretch in () if self._stretches is None or len(rows) < least else self._stretches(rows, positions, least):
                 if begin < start:
                     self.handle(rows[begin:start], positions[begin:start], calls[begin:start])
                 begin = start + len(stretch)
@@ -257,12 +257,11 @@ class ConnectionRules:
                     rule = rules[number] = kinds[number](self)
                 if len(indexes) >= BATCH_MIN and (batch := type(rule).batch) is not None:
                     if (of_batch := batches.get(id(indexes))) is None:  # several rules handle the same rows
-                        of_batch = batches[id(indexes)] = rows if len(indexes) == len(rows) else [rows[at] for at in indexes]
-                    self._hand_out(batch, rule, handlers, indexes, of_rows, of_batch)
+                        of_batch = batches[id(indexes)] = rows if len(indexes) == len(rows) else [*map(rows.__getitem__, indexes)]
+                    self._hand_out(batch, rule, handlers, indexes, of_batch)
                     continue
-                for at in indexes:
-                    self._at = at
-                    handlers[of_rows[at]](rule, rows[at])
+                for self._at, handler, row in zip(indexes, handlers, map(rows.__getitem__, indexes), strict=True):
+                    handler(rule, row)
             except Exception as error:  # noqa: BLE001 - other people's code
                 self._fail(number, error, where_of(rows[self._at]))
         self._at = len(rows) - 1
@@ -273,9 +272,8 @@ class ConnectionRules:
         self,
         batch: BatchHandler,
         rule: ConnectionRule,
-        handlers: Mapping[int, Handler],
+        handlers: Sequence[Handler],
         indexes: Sequence[int],
-        of_rows: Sequence[int],
         of_batch: Sequence[Row],
     ) -> None:
         """Pass the rows with these indexes, all at once, to a rule that takes batches."""
@@ -283,7 +281,7 @@ class ConnectionRules:
 
         def handle(number: int) -> None:
             self._at = at = indexes[number]
-            handlers[of_rows[at]](rule, rows[at])
+            handlers[number](rule, rows[at])
 
         batch(rule, of_batch, handle)
 

@@ -269,15 +269,16 @@ class RuleEngine:
                     self._reach(name or "", position, keys, waiting)
                 if (of_connection := waiting.get(name or "")) is None and (rules := self._rules_of(name)) is not None:
                     of_connection = waiting[name or ""] = WaitingRows(rules, [], [], [])
+                if of_connection is not None:
+                    of_rules, of_rows, of_positions, of_calls = of_connection
+                    frames, exchanges = of_rules.rule_set.frames, of_rules.rule_set.exchanges
             if of_connection is not None:
-                rule_set = of_connection.rules.rule_set
+                of_rows.append(row)
+                of_positions.append(position)
                 if kind is ExchangeRow:
-                    calls = rule_set.exchanges[row.request or ""]
+                    of_calls.append(exchanges[row.request or ""])
                 else:
-                    calls = rule_set.messages if kind is MessageRow else rule_set.frames[row.command or ""]
-                of_connection.rows.append(row)
-                of_connection.positions.append(position)
-                of_connection.calls.append(calls)
+                    of_calls.append(of_rules.rule_set.messages if kind is MessageRow else frames[row.command or ""])
         for of_connection in waiting.values():
             of_connection.handle(STRETCH_MIN)
 

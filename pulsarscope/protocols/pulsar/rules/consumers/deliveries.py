@@ -199,10 +199,22 @@ def deliveries_of(rows: Sequence[Row], positions: Sequence[int], least: int) -> 
     """Yield runs of at least `least` consecutive deliveries and ACKs in rows, each with the index of its first; see `StretchesOf`."""
     start = 0
     for at, row in enumerate([*rows, None]):
-        if type(row) is FrameRow and row.command in _COMMANDS and is_quiet(row):
+        if type(row) is FrameRow and row.command in _COMMANDS:
             continue
-        if at - start >= least:
-            made = PlainDeliveries(rows[start:at], positions[start:at])  # type: ignore[arg-type]
+        if at - start >= least:  # most runs are short: what takes longer to find out follows for the others
+            yield from _quiet_runs(rows, positions, range(start, at), least)
+        start = at + 1
+
+
+def _quiet_runs(rows: Sequence[Row], positions: Sequence[int], run: range, least: int) -> Iterator[tuple[int, PlainDeliveries]]:
+    """Yield as `deliveries_of` for a run of MESSAGEs and ACKs of any kind."""
+    start = run.start
+    for at in (*run, None):
+        if at is not None and is_quiet(rows[at]):
+            continue
+        stop = run.stop if at is None else at
+        if stop - start >= least:
+            made = PlainDeliveries(rows[start:stop], positions[start:stop])  # type: ignore[arg-type]
             if made.tells_apart:
                 yield start, made
-        start = at + 1
+        start = stop + 1
