@@ -37,6 +37,11 @@ def where_of(row: Row) -> Where:
     return tuple.__new__(Where, (row.source, row.file or 0, row.packet or 0, row.sub or 0, row.time or 0, row.connection or ""))
 
 
+def name_of(row: Row) -> str:
+    """Return the name of a row's place, see `where_of`."""
+    return frame_name(row.file or 0, row.packet or 0, row.sub or 0)
+
+
 class Fact(NamedTuple):
     """A statement of a connection rule for a key rule, which looks across connections. Facts sort by their place."""
 

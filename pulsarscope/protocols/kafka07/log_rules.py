@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, name_of, where_of
 from pulsarscope.model.findings import LOSS_CODES, SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -142,7 +142,7 @@ class LogRule(ConnectionRule):
         largest = (row.extra or {}).get(LARGEST_MESSAGE, 0)
         if largest > self._context.thresholds["message-too-large-bytes"]:
             text = f"{command} of {row.topic or 'several topics'} has a message of {largest:,} bytes: the broker stores none of its set."
-            evidence = {"frames": [where_of(row).name], "topic": row.topic, "bytes": largest, "messages": row.num_messages}
+            evidence = {"frames": [name_of(row)], "topic": row.topic, "bytes": largest, "messages": row.num_messages}
             self._context.report("message-too-large-dropped", where_of(row), text, evidence)
 
     def _fetch(self, row: FrameRow) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import RESET_BETWEEN, SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
@@ -142,7 +142,7 @@ class ClosingRule(ConnectionRule):
             before = self._last_of_server
             self._command_of_server, self._last_of_server = row.command or "no command", where_of(row)
         if row.status in ("malformed", "skipped") and direction == CLIENT:
-            self._malformed = where_of(row).name
+            self._malformed = name_of(row)
         if pings := self._pinged.get(_OTHER[direction]):
             self._overdue = self._overdue or {}
             self._overdue[_OTHER[direction]] = [*pings], row.time
@@ -169,7 +169,7 @@ class ClosingRule(ConnectionRule):
         if len(self._requests) < OPEN_MAX:
             name = bounded_name(fields.get("producer_name") or fields.get("consumer_name")) or number
             self._requests = self._requests or {}
-            self._requests[where_of(row).name] = (noun, number), f"{noun} {name}"
+            self._requests[name_of(row)] = (noun, number), f"{noun} {name}"
 
     def _producer_success(self, row: FrameRow) -> None:
         self._frame(row)
@@ -213,7 +213,7 @@ class ClosingRule(ConnectionRule):
                 places.append(where_of(row))
 
     def _open_exchange(self, row: ExchangeRow) -> None:
-        name = where_of(row).name
+        name = name_of(row)
         if not (name in self._queued and row.status == "unanswered"):
             self._exchange(row)
         self._queued.pop(name, None)
@@ -228,7 +228,7 @@ class ClosingRule(ConnectionRule):
             self._round_trip_max_ns = max(self._round_trip_max_ns, row.latency_ns)
         elif row.status == "ok":  # the capture has the PONG before its PING
             for pings in self._pinged.values():
-                if pings and pings[-1].name == where_of(row).name:
+                if pings and pings[-1].name == name_of(row):
                     pings.clear()
 
     def end(self, row: ConnectionRow, last: Where) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import RuleContext, Where, name_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
@@ -97,8 +97,8 @@ def resumption_of(context: RuleContext, ping: Where, before: Where | None, row: 
     if may_lack(context, ping.time, row.time, row.direction):
         return None
     side = f"client {context.client}" if row.direction == CLIENT else f"broker {context.server}"
-    text = f"The {side} sent nothing for {duration(waited)} after a PING, and then {row.command or 'a frame'} ({where_of(row).name})."
-    evidence = {"frames": [ping.name, where_of(row).name], "silent": row.direction, "silent_ns": waited}
+    text = f"The {side} sent nothing for {duration(waited)} after a PING, and then {row.command or 'a frame'} ({name_of(row)})."
+    evidence = {"frames": [ping.name, name_of(row)], "silent": row.direction, "silent_ns": waited}
     return Resumption(row.direction, ping, text, evidence | context.thresholds.evidence("keepalive-lost-seconds"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -142,7 +142,7 @@ class StormRule(ConnectionRule):
         self._begun_at = 0
 
     def _poll(self, row: FrameRow) -> None:
-        remember(self._pollers, where_of(row).name, (row.fields or NOTHING).get("consumer_id", -1), ASKED_MAX)
+        remember(self._pollers, name_of(row), (row.fields or NOTHING).get("consumer_id", -1), ASKED_MAX)
 
     def _exchange(self, row: ExchangeRow) -> None:
         where, request = where_of(row), row.request or ""

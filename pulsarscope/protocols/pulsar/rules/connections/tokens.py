@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.contract.exchange import is_near
-from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, name_of, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
@@ -120,7 +120,7 @@ class TokenRule(ConnectionRule):
     def _refused(self, row: FrameRow) -> None:
         fields = row.fields or {}
         if row.direction == SERVER and "Auth" in str(fields.get("error")):
-            self._error = error_text(fields.get("error"), fields.get("message")), where_of(row).name
+            self._error = error_text(fields.get("error"), fields.get("message")), name_of(row)
 
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Emit the outcome of the tokens."""

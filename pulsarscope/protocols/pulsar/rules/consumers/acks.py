@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -154,7 +154,7 @@ class AckRule(ConsumerRule[AckState]):
             return
         if consumer.closed_by == CLIENT or row.time - consumer.closed.time > self.context.thresholds.ns("ack-after-close-seconds"):
             consumer.late += 1
-            add_sample(consumer.late_frames, where_of(row).name)
+            add_sample(consumer.late_frames, name_of(row))
 
     def deliveries(self, frames: Any, _handle: Callable[[int], None]) -> bool:
         """Skip the ACKs of open consumers; see `ConnectionRule.columns`."""

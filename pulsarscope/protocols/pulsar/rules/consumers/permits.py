@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import SERVER
@@ -418,7 +418,7 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _last_id_request(self, row: FrameRow) -> None:
         if len(self._last_id_requests) < CONSUMERS_MAX:
-            self._last_id_requests[where_of(row).name] = (row.fields or {}).get("consumer_id", -1)
+            self._last_id_requests[name_of(row)] = (row.fields or {}).get("consumer_id", -1)
 
     def _last_id_response(self, row: FrameRow) -> None:
         consumer = self.consumers.get(self._last_id_requests.pop(row.request or "", -1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -128,7 +128,7 @@ class DepartureRule(ConnectionRule):
             self._clients[noun, number] = client = row.topic, f"{name} of {row.subscription}" if row.subscription else name
             if (closing := self._unknown.pop((noun, number), None)) is not None:
                 self._closed(*client, noun, closing._replace(subscription=row.subscription))
-            remember(self._requests, where_of(row).name, (noun, number), CLIENTS_MAX)
+            remember(self._requests, name_of(row), (noun, number), CLIENTS_MAX)
 
     def _named(self, row: FrameRow) -> None:
         """Take the name that the broker chose for a producer, which the producer uses when it comes back."""

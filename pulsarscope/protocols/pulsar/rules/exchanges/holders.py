@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.contract.rules import ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ConnectionRule, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -68,12 +68,12 @@ class HolderRule(ConnectionRule):
         if (request := self._requests.get(row.request or "")) is None:
             return
         if (row.fields or {}).get("producer_ready") is False:
-            request["queued_by"] = where_of(row).name
+            request["queued_by"] = name_of(row)
         elif not request["name"]:
             request["name"], request["is_chosen"] = row.producer_name, True
 
     def _request(self, row: FrameRow, **values: Any) -> None:
-        remember(self._requests, where_of(row).name, values | {"client": self._context.client}, REQUESTS_MAX)
+        remember(self._requests, name_of(row), values | {"client": self._context.client}, REQUESTS_MAX)
 
     def _response(self, row: ExchangeRow) -> None:
         where = where_of(row)

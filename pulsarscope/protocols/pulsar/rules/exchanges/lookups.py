@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
@@ -144,7 +144,7 @@ class LookupRule(ConnectionRule):
             "url": fields.get("brokerServiceUrl") or fields.get("brokerServiceUrlTls"),
             "error": fields.get("error"),
             "answered": row.time,
-            "frame": where_of(row).name,
+            "frame": name_of(row),
             "missed": self._missed(row),
         }
         self._context.emit_fact(LOOKUPS, f"{host(self._context.client)}\n{row.topic}", where, "hop", hop)

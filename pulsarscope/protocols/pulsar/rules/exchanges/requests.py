@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, ClassVar
 
 from pulsarscope.dissect.contract.exchange_thresholds import SLOW_EXCHANGE, UNANSWERED, UNANSWERED_OPEN
-from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX
@@ -185,7 +185,7 @@ class RequestRule(ConnectionRule):
             self._moved.pop(str((row.fields or {}).get("producer_id", -1)), None)
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
             self._queued = self._queued or {}
-            self._queued[where_of(row).name] = None
+            self._queued[name_of(row)] = None
 
     def _lookup(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
         self._moved = NOTHING  # its topics have names from now on
@@ -193,7 +193,7 @@ class RequestRule(ConnectionRule):
     def _metadata(self, row: FrameRow) -> None:
         if (row.fields or {}).get("metadata_auto_creation_enabled") is False:
             self._probes = self._probes or {}
-            remember(self._probes, where_of(row).name, None, REQUESTS_MAX)
+            remember(self._probes, name_of(row), None, REQUESTS_MAX)
 
     def _ack(self, row: ExchangeRow) -> None:
         """Report the first of several slow ACKs that waited together; `acks.py` reports everything else about ACKs."""
@@ -210,7 +210,7 @@ class RequestRule(ConnectionRule):
     def _refusal(self, row: ExchangeRow) -> None:
         if row.status != "error" or _is_reported(row):
             return
-        if schemas.has_none(row) or (row.error == "TopicNotFound" and where_of(row).name in self._probes):
+        if schemas.has_none(row) or (row.error == "TopicNotFound" and name_of(row) in self._probes):
             return  # clients check in this way for retry and dead letter topics of earlier versions
         if departures.is_moving(row.error, row.error_message):
             if named_topic(row.topic) is not None:

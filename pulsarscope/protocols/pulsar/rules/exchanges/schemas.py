@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, KeyRule, ReportFinding, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ExchangeRow, FrameRow
@@ -123,7 +123,7 @@ class SchemaRule(ConnectionRule):
         description = description_of(schema) if isinstance(schema, dict) else None
         if description is not None or row.command == "PRODUCER":
             name = bounded_name(fields.get("producer_name") or fields.get("consumer_name"))
-            remember(self._requests, where_of(row).name, self._values(row.command, description, name), REQUESTS_MAX)
+            remember(self._requests, name_of(row), self._values(row.command, description, name), REQUESTS_MAX)
 
     def _values(self, command: str | None, schema: dict[str, Any] | None = None, name: str | None = None) -> dict[str, Any]:
         return {"schema": schema, "command": command, "name": name, "client": self._context.client}

@@ -17,6 +17,7 @@ from pulsarscope.dissect.contract.rules import (
     ReportFinding,
     RuleContext,
     Where,
+    name_of,
     where_of,
 )
 from pulsarscope.model.bounded_tables import NOTHING, remember
@@ -183,7 +184,7 @@ class TransactionRule(ConnectionRule):
         """Longest time from NEW_TXN_RESPONSE to END_TXN, in nanoseconds."""
 
     def _remember(self, row: FrameRow, transaction: str | None, ttl: int = 0) -> None:
-        remember(self._requests, where_of(row).name, (transaction, ttl), REQUESTS_MAX)
+        remember(self._requests, name_of(row), (transaction, ttl), REQUESTS_MAX)
 
     def _new(self, row: FrameRow) -> None:
         self._remember(row, None, (row.fields or {}).get("txn_ttl_millis", 0) * 1_000_000)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
@@ -87,7 +87,7 @@ class ResendRule(ConnectionRule):
     def _receipt(self, row: FrameRow) -> None:
         suspect = self._suspects.get(_key(row)) if self._suspects else None
         if suspect is not None and row.request in suspect.frames:  # chunks share their sequence id
-            suspect.receipt = where_of(row).name
+            suspect.receipt = name_of(row)
             self._evaluate(_key(row), self._suspects.pop(_key(row)))
 
     def _add(self, key: tuple[int, int], suspect: SuspectMessage) -> SuspectMessage:

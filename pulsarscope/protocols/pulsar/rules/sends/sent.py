@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, TUNING, table
 from pulsarscope.model.flow import CLIENT, SERVER
@@ -171,7 +171,7 @@ class SentForm:
             self.batched.add(number)
         announced = fields.get("num_messages", 1)
         if announced != inside and row.status != "truncated":
-            text = f"SEND {where_of(row).name} of {title_of(row)} announces {plural(announced, 'message')}, its metadata {inside:,}"
+            text = f"SEND {name_of(row)} of {title_of(row)} announces {plural(announced, 'message')}, its metadata {inside:,}"
             self._add("num-messages-mismatch", row, text, announced=announced, in_metadata=inside)
         codec = metadata.get("compression", "NONE")
         if codec == "NONE":
@@ -179,7 +179,7 @@ class SentForm:
         size = row.payload_size or 0
         before = metadata.get("uncompressed_size", 0)
         if not before and row.status != "truncated" and size > EMPTY_MAX_BYTES.get(codec, 0):
-            text = f"SEND {where_of(row).name} of {title_of(row)} has {size:,} bytes of {codec} without uncompressed_size"
+            text = f"SEND {name_of(row)} of {title_of(row)} has {size:,} bytes of {codec} without uncompressed_size"
             self._add("uncompressed-size-missing", row, text, compression=codec)
         elif before and "encryption_keys" not in metadata and "chunk_id" not in metadata:
             compressed = self._compressed_by(number, codec, row)
@@ -220,7 +220,7 @@ class SentForm:
             evidence |= {"topic": row.topic, "producer_name": row.producer_name}
             mistake = self._mistakes[code] = Misformed(where_of(row), text, evidence)
         mistake.count += 1
-        add_sample(mistake.frames, where_of(row).name)
+        add_sample(mistake.frames, name_of(row))
 
     def closed(self, number: int, row: FrameRow) -> None:
         """Note the end of a producer: its CLOSE_PRODUCER, or the ERROR that refuses it."""
@@ -248,7 +248,7 @@ class SentForm:
         if gone is not None:
             sends.closed_at, sends.latest = min(sends.closed_at, gone.closed_at), row.time
         sends.count += 1
-        add_sample(sends.frames, where_of(row).name)
+        add_sample(sends.frames, name_of(row))
         return gone is not None
 
     def note_time(self, row: FrameRow, metadata: Mapping[str, Any]) -> None:

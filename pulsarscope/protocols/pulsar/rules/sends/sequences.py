@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.replication import is_replicator
@@ -218,7 +218,7 @@ class SequenceRule(ConnectionRule):
             is_again = is_chunk or (known is not None and has_same_bytes(known, mark_of(row, metadata)))
             is_reused = known is not None and not is_again
             if self._admit_sample(session.repeated_count if repeated else session.lower_count):
-                session.regressions.append((where_of(row).name, number, session.highest, is_reused))
+                session.regressions.append((name_of(row), number, session.highest, is_reused))
             session.repeated_count += repeated
             session.lower_count += not repeated
             session.again_count += not repeated and is_again
@@ -241,7 +241,7 @@ class SequenceRule(ConnectionRule):
             return
         ledger, entry = message_id.get("ledgerId"), message_id.get("entryId")
         if ledger == entry == DROPPED:
-            self._dropped(session, number, where_of(row).name)
+            self._dropped(session, number, name_of(row))
             return
         if number > session.confirmed:  # noqa: PLR1730 - for every receipt: quicker than a call
             session.confirmed = number

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, where_of
+from pulsarscope.dissect.contract.rules import (
+    ColumnsHandlers,
+    ConnectionRule,
+    Fact,
+    Handlers,
+    ReportFinding,
+    RuleContext,
+    name_of,
+    where_of,
+)
 from pulsarscope.model.bounded_tables import drop_oldest, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
@@ -68,7 +77,7 @@ class CopyRule(ConnectionRule):
         before = known.split(" ")
         if before[0] != ident and before[1] == stored and self._copies < COPIES_MAX:
             self._copies += 1
-            frames = [before[2], where_of(row).name]
+            frames = [before[2], name_of(row)]
             values = {"number": number, "ids": [before[0], ident], "frames": frames, "subscription": row.subscription, "consumer": consumer}
             values["client"] = self._context.client
             self._context.emit_fact(SESSIONS, f"{row.topic or ''}\n{metadata.get('producer_name')}", where_of(row), COPY, values)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import ConnectionRule, Handler, Handlers, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ConnectionRule, Handler, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.topics import bounded_name
@@ -177,7 +177,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
         consumer.connection, consumer.seen, consumer.seen_at = None, row.time, _place(row)
         self.opened(consumer)
         if len(self._subscribing) < CONSUMERS_MAX:
-            self._subscribing[where_of(row).name] = number
+            self._subscribing[name_of(row)] = number
 
     def _success(self, row: FrameRow) -> None:
         if (consumer := self.consumers.get(self._subscribing.pop(row.request or "", -1))) is not None:
@@ -200,7 +200,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
     def _unsubscribe(self, row: FrameRow) -> None:
         """Note a consumer that ends with its subscription; a refusal leaves both."""
         if (consumer := self.find(row)) is not None and len(self._unsubscribing) < CONSUMERS_MAX:
-            self._unsubscribing[where_of(row).name] = consumer.number
+            self._unsubscribing[name_of(row)] = consumer.number
 
     def _keep_alive(self, row: FrameRow) -> None:
         now = row.time
