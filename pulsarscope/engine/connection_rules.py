@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from sys import intern
 from typing import Any, NamedTuple, Protocol
@@ -258,10 +258,11 @@ class ConnectionRules:
                 if len(indexes) >= BATCH_MIN and (batch := type(rule).batch) is not None:
                     if (of_batch := batches.get(id(indexes))) is None:  # several rules handle the same rows
                         of_batch = batches[id(indexes)] = rows if len(indexes) == len(rows) else [*map(rows.__getitem__, indexes)]
-                    self._hand_out(batch, rule, handlers, indexes, of_batch)
+                    self._hand_out(batch, rule, handlers, indexes, of_rows, of_batch)
                     continue
-                for self._at, handler, row in zip(indexes, handlers, map(rows.__getitem__, indexes), strict=True):
-                    handler(rule, row)
+                for at in indexes:
+                    self._at = at
+                    handlers[of_rows[at]](rule, rows[at])
             except Exception as error:  # noqa: BLE001 - other people's code
                 self._fail(number, error, where_of(rows[self._at]))
         self._at = len(rows) - 1
@@ -272,8 +273,9 @@ class ConnectionRules:
         self,
         batch: BatchHandler,
         rule: ConnectionRule,
-        handlers: Sequence[Handler],
+        handlers: Mapping[int, Handler],
         indexes: Sequence[int],
+        of_rows: Sequence[int],
         of_batch: Sequence[Row],
     ) -> None:
         """Pass the rows with these indexes, all at once, to a rule that takes batches."""
@@ -281,7 +283,7 @@ class ConnectionRules:
 
         def handle(number: int) -> None:
             self._at = at = indexes[number]
-            handlers[number](rule, rows[at])
+            handlers[of_rows[at]](rule, rows[at])
 
         batch(rule, of_batch, handle)
 

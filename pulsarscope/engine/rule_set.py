@@ -35,8 +35,8 @@ Ending = Sequence[tuple[int, type[ConnectionRule] | None]]
 """Positions of the rules that act at the end of a connection, each with its class if it is made for this."""
 
 
-Steps = list[tuple[int, Sequence[Handler], Sequence[int], bool]]
-"""Positions of rules in order, each with the handlers of the rows that it handles, the indexes of these, and whether all are passive."""
+Steps = list[tuple[int, dict[int, Handler], Sequence[int], bool]]
+"""Positions of rules in order, each with its handlers, the indexes of the rows that it handles, and whether all are passive."""
 
 
 class RuleSet:
@@ -85,14 +85,12 @@ class RuleSet:
             for at, kind in enumerate(of_rows):
                 of_kind.setdefault(kind, []).append(at)
             every = frozenset(of_kind)
-            chosen: dict[frozenset[int], tuple[Sequence[int], Sequence[int]]] = {every: (range(len(of_rows)), of_rows)}
+            chosen: dict[frozenset[int], Sequence[int]] = {every: range(len(of_rows))}
             steps = []
             for number, handlers, kinds, passive in self._plan(every, calls):
-                if kinds not in chosen:
-                    places = sorted(chain.from_iterable(map(of_kind.__getitem__, kinds)))
-                    chosen[kinds] = places, [*map(of_rows.__getitem__, places)]
-                indexes, of_chosen = chosen[kinds]
-                steps.append((number, (*map(handlers.__getitem__, of_chosen),), indexes, passive))
+                if (indexes := chosen.get(kinds)) is None:
+                    indexes = chosen[kinds] = sorted(chain.from_iterable(map(of_kind.__getitem__, kinds)))
+                steps.append((number, handlers, indexes, passive))
             if sequence and len(self._steps) < SEQUENCES_MAX:
                 self._steps[sequence] = steps
         return steps

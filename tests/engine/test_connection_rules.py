@@ -238,7 +238,7 @@ def test_what_rules_do_with_a_sequence_of_rows_is_remembered_unless_it_is_long()
         assert (first is second) == (len(calls) <= SEQUENCE_ROWS_MAX)
         assert second == first
         for number, handlers, indexes, _ in first:
-            assert dict(zip(indexes, handlers, strict=True)) == {
+            assert {at: handlers[of_rows[at]] for at in indexes} == {
                 at: handler for at, each in enumerate(calls) for rule, handler in each if rule == number
             }
 
