@@ -82,12 +82,13 @@ _tracer: Any = None
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection() -> None:
+def pytest_collection(session: pytest.Session) -> None:
     """Import all modules, which counts for coverage, before tests are read: afterwards, only what tests reach counts."""
     global _tracer  # noqa: PLW0603 - one of the process
     _tracer = sys.gettrace()
     if _tracer is not None:  # otherwise a module would count only if a counted test imported it first
-        for module in walk_packages(pulsarscope.__path__, "pulsarscope."):
+        runs_tests = hasattr(session.config, "workerinput") or not session.config.getoption("numprocesses", None)
+        for module in walk_packages(pulsarscope.__path__, "pulsarscope.") if runs_tests else ():
             if not module.name.startswith(("pulsarscope.__main__", "pulsarscope.spark")):
                 import_module(module.name)
         sys.settrace(None)
