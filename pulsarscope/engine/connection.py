@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 UNASSIGNED_FRAMES_MAX = 1000
 """Frames kept until one shows which side is the client; keep-alives do not show it, and then the ports decide."""
 
-HELD_FINDINGS_MAX = 100
+HELD_FINDINGS_MAX = 150
 """TCP findings kept for a connection whose protocol is not yet known."""
 
 

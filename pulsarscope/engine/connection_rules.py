@@ -29,7 +29,7 @@ from pulsarscope.model.findings import COPIED, LOSS_CODES, ONE_SIDED
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
 from pulsarscope.model.thresholds import Thresholds
 
-REPORTED_MAX = 52
+REPORTED_MAX = 104
 """Findings of one code that a connection's rules can look up: as many as both streams report individually, and their totals."""
 
 BATCH_MIN = 24

@@ -338,7 +338,7 @@ class Engine:
     def _advance(self, events: Sequence[ConnectionEvents], file_findings: list[FindingRow]) -> Iterator[RowBatch]:
         """Yield the rows of a block: in one batch, unless they are too many or hold too much payload."""
         index_of, steps, findings = self._timelines.steps(self._selected(events), MEMORY_MAX_BYTES - self._assembler.buffered_bytes)
-        located: list[tuple[RowKey, Any]] = [((LOCATED, index_of[name]), row) for name, row, *_ in findings]
+        located: list[tuple[RowKey, Any]] = [((LOCATED, index_of[each.connection]), each.row) for each in findings if not each.counted]
         if self._rules is not None:
             self._rules.begin_part(findings)
         if self._first:
@@ -367,7 +367,7 @@ class Engine:
             for stretch in in_stretches(steps, STEPS_TOGETHER, finished):
                 for part, _ in self._timelines.rows(stretch, index_of, keyed=False):
                     yield self._batch(self._evaluated(part, ())[0])
-            yield self._batch([row for _, row, *_ in findings])
+            yield self._batch([each.row for each in findings if not each.counted])
             return
         rows: list[Any] = []
         keys: list[RowKey] = []
@@ -384,8 +384,8 @@ class Engine:
                     yield self._batch(rows[: self._rows_max], keys[: self._rows_max])
                     del rows[: self._rows_max], keys[: self._rows_max]
                     payload_bytes = 0
-        rows += [row for _, row, *_ in findings]
-        keys += [(LOCATED, index_of[name]) for name, *_ in findings]
+        rows += [each.row for each in findings if not each.counted]
+        keys += [(LOCATED, index_of[each.connection]) for each in findings if not each.counted]
         yield self._batch(rows, keys)
 
     def _selected(self, events: Sequence[ConnectionEvents]) -> Iterable[tuple[int, ConnectionEvents]]:

@@ -17,6 +17,8 @@ class Located(NamedTuple):
     order: int
     sender: str | None = None
     """Endpoint whose stream it is about, if it is about one."""
+    counted: bool = False
+    """True when it is for the rules alone, see `Finding.counted`."""
 
 
 class ExpectedFindings:

@@ -429,6 +429,7 @@ class Timelines:
 
 
 def _located(name: str, timeline: Timeline | EndedTimeline, found: Sequence[Finding]) -> Iterator[Located]:
-    """Yield those findings about a connection that are to be reported."""
+    """Yield those findings about a connection that are to be reported, or told to the rules."""
     for finding in timeline.findings(found):
-        yield Located(name, finding_row(finding, timeline.source, timeline.dissector), finding.order, finding.sender)
+        row = finding_row(finding, timeline.source, timeline.dissector)
+        yield Located(name, row, finding.order, finding.sender, finding.counted)

@@ -66,6 +66,8 @@ class Finding(msgspec.Struct, gc=False):
     """Place of the packet that showed it (see `FILE_SHIFT`); 0 if it was known before the first packet."""
     sender: str | None = None
     """Endpoint whose stream it is about, if it is about one; not part of its row."""
+    counted: bool = False
+    """True when only rules learn of it: a later finding reports it together with others."""
 
     @property
     def advice(self) -> str:

@@ -8,7 +8,7 @@ in-order segments between these are taken together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -190,8 +190,9 @@ class Assembler(ConnectionTable):
             if run:
                 parts, count, newest = run
                 stream.segments += count
-                for size, pieces, missing, packet in parts:
-                    stream.deliver_run(file, pieces, size, missing, packet)
+                times = _times(segments, {packet for _, _, missing, packet in parts if missing})
+                for size, pieces, missing, _ in parts:
+                    stream.deliver_run(file, pieces, size, missing, times)
                 stream.newest = newest
             connection.packets += len(segments)
             packet, time, seq, ack, flags, _, payload, *_ = segments[-1]
@@ -385,6 +386,11 @@ def _note_owners(block: Block, events: Iterable[ConnectionEvents | ClosedConnect
         for packet in sorted(packets):  # in packet order, wherever blocks end
             if first <= packet <= connection.last_packet and (owner := block.owners.get(packet)) is not None:
                 connection.note_owner(owner)
+
+
+def _times(segments: list[Segment], packets: set[int]) -> Iterator[tuple[int, int]]:
+    """Yield the numbers and times of some packets."""
+    return ((packet, time) for packet, time, *_ in segments if packet in packets)
 
 
 def _in_order(stream: Stream, segments: list[Segment]) -> tuple[list[Run], int, Identity] | tuple[()] | None:

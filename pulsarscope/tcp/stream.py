@@ -24,6 +24,8 @@ from pulsarscope.tcp.sequence import SEQUENCE_MASK, UNKNOWN, sequence_difference
 from pulsarscope.tcp.stream_findings import ClosedWindow, CodeCount, Log, Resending, Where, finding, overlap_evidence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pulsarscope.capture import Segment
 
 _NO_ITEMS: list[Item] = []
@@ -139,12 +141,15 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.length += size
         self.sequence = (self.sequence + size) & SEQUENCE_MASK
 
-    def deliver_run(self, file: int, pieces: list[Piece], size: int, missing: int, packet: int) -> None:
-        """Append the next `size` bytes, if any, and the gap of `missing` bytes that the snap length cut off behind them, in a packet."""
+    def deliver_run(self, file: int, pieces: list[Piece], size: int, missing: int, times: Iterator[tuple[int, int]]) -> None:
+        """Append the next `size` bytes, if any, and the gap of `missing` bytes that the snap length cut off behind them.
+
+        `times`: gives the packet that lacks them, and its time.
+        """
         if size:
             self.deliver(file, pieces, size)
         if missing:
-            self._declare(self.length + missing, SNAPLEN, (file, packet, 0))
+            self._declare(self.length + missing, SNAPLEN, (file, *next(times)))
 
     def receive(self, segment: Segment, file: int) -> None:
         """Process any segment except a RST."""
@@ -325,6 +330,11 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         if reason == SNAPLEN:
             count, total = self.snaplen_gaps
             self.snaplen_gaps = count + 1, total + size
+            if count < STREAM_FINDINGS_MAX:
+                evidence = {"direction": self.index, "offset": offset, "size": size, "reason": reason}
+                cut = finding("stream-gap", "", evidence, where, self.source)
+                cut.counted = True  # by the total
+                self.log.append((where[1], cut))
             return
         verbs = ("is", "was") if size == 1 else ("are", "were")
         more = f"{verbs[0]} not in the capture" if code == "stream-gap" else f"had not come, and {verbs[1]} not acknowledged, when it ended"

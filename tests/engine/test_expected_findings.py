@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -15,6 +16,7 @@ from pulsarscope.engine.expected_findings import ExpectedFindings, Located
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel import driver, run
 from pulsarscope.model.findings import SESSION, TCP_CODES
+from pulsarscope.model.limits import STREAM_FINDINGS_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, finding_row
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from tests.scenarios.both_readers import blocks_of, reader, rows_of
@@ -92,6 +94,12 @@ def known(paths: list[Path], jobs: int = 1, *, columns: bool = False) -> list[st
     return sorted(row.text or "" for row in rows if isinstance(row, FindingRow) and row.code == "known")
 
 
+def cut(packets: list[Packet], size: int, chosen: Callable[[int], bool]) -> list[Packet]:
+    """The packets, some of them without the bytes that follow the first `size`."""
+    made = enumerate(packets)
+    return [packet._replace(data=packet.data[:size], wire_bytes=len(packet.data)) if chosen(at) else packet for at, packet in made]
+
+
 def talk(seed: int) -> list[Packet]:
     """Two connections that publish, with packets missing in the capture; one may end before its capture does."""
     random = Random(seed)  # noqa: S311 - repeatable
@@ -105,6 +113,8 @@ def talk(seed: int) -> list[Packet]:
         if random.random() < 0.5:
             made.close()
         packets += made.packets[5 * (random.random() < 0.3) :]
+    if random.random() < 0.5:
+        packets = cut(packets, random.randint(60, 120), lambda _: random.random() < 0.1)
     return sorted(packets, key=lambda packet: packet.time_ns)
 
 
@@ -134,6 +144,26 @@ def test_a_gap_is_not_known_before_it(tmp_path: Path) -> None:
     assert " False 0" in before
     assert " True 1" in after
     assert {text.partition(" ")[2] for text in found} == {"False 0", "True 1"}
+
+
+@pytest.mark.parametrize("choice", ["off", "require"] if find_spec("pulsarscope_native") else ["off"])
+@pytest.mark.parametrize(("cuts", "size"), [(1, 54), (1, 60), (3, 57), (25, 60), (40, 60)])
+def test_what_the_snap_length_cuts_is_known_from_its_packet_on(tmp_path: Path, choice: str, cuts: int, size: int) -> None:
+    made = connected(41000)
+    for _ in range(100):
+        made.client(PING).server(PONG)
+    asked = [at for at, packet in enumerate(made.packets) if PING in packet.data][20 : 20 + cuts]
+    path = write_pcap(tmp_path / "a.pcap", cut(made.packets, size, lambda at: at in asked))
+    with reader(choice):
+        found = dict(text.split(" ", 1) for text in known([path], columns=choice == "require"))
+        rows = [
+            row for batch in run([str(path)], Options(frozenset({"finding"}), dissectors=make_knowing), 1) for row in rows_of(batch.rows)
+        ]
+    told = [found.get(f"0:{at + 2}.1") for at in asked]  # by the answer
+    assert told == [f"True {min(number, STREAM_FINDINGS_MAX)}" for number in range(1, cuts + 1)]
+    assert found[f"0:{asked[0]}.1"] == "False 0"
+    gaps = [row for row in rows if row.code == "stream-gap"]
+    assert [(row.evidence or {}).get("count") for row in gaps] == [cuts]
 
 
 @pytest.mark.parametrize("size", [None, 256])

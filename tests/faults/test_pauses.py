@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import ack, delivery, flow
+from tests.scenarios.commands import PING, PONG, ack, close_consumer, delivery, flow, success
 from tests.scenarios.connections import connected, subscribed
-from tests.scenarios.conversation import MILLISECOND, Conversation
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
 
 PAUSED, UNDECIDED, HOLE = "consumer-paused", "consumer-undecided", "ack-hole"
@@ -77,6 +77,30 @@ def test_one_that_far_more_pass_soon_is_a_hole(tmp_path: Path, count: int, turn:
     diagnosis = diagnose(tmp_path, talk if end == "open" else talk.close())
     row, evidence = diagnosis.only(HOLE)
     assert (diagnosis.commands(row), evidence["message_id"]) == (["MESSAGE"], [7, 3])
+
+
+def shortened(talk: Conversation, frames: list[bytes], size: int) -> Conversation:
+    """The conversation, whose capture cut the packets with these frames."""
+    for at in [at for at, packet in enumerate(talk.packets) if packet.data.endswith((*frames,))]:
+        packet = talk.packets[at]
+        talk.packets[at] = packet._replace(data=packet.data[:size], wire_bytes=len(packet.data))
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("cut", "size", "found"),
+    [
+        *product(([ack(30)], [ack(60), ack(90)], [ack(entry) for entry in range(30, 70)]), (54, 60), (False,)),  # may be the ACK
+        *product(([flow(1000)], [delivery(30)], [delivery(50), delivery(51)]), (54, 60), (True,)),  # cannot
+    ],
+)
+@pytest.mark.parametrize("end", ["consumer", "connection", "open"])
+def test_what_the_snap_length_cut_may_be_its_acknowledgement(tmp_path: Path, cut: list[bytes], size: int, *, found: bool, end: str) -> None:
+    talk = skipping(150, 100, missing=20)
+    if end == "consumer":
+        talk.client(close_consumer(1, 9)).server(success(9)).wait(SECOND).client(PING).server(PONG)
+    talk = shortened(talk, cut, size)
+    assert (HOLE in diagnose(tmp_path, talk if end == "open" else talk.close()).codes) == found
 
 
 @pytest.mark.parametrize(("held", "count"), [*product((20, 60, 110), (130, 150, 220, 260))])

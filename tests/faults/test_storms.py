@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,26 @@ def test_another_client_that_asks_as_often_is_named(count: int, rate: int, tmp_p
 @pytest.mark.parametrize(("count", "rate"), [(100, 40), (400, 100)])
 def test_a_client_on_the_host_of_the_broker_that_opens_nothing_is_named(count: int, rate: int, tmp_path: Path) -> None:
     only(findings_of(tmp_path, loading(count, rate)[1]), "request-storm")
+
+
+@pytest.mark.parametrize(
+    ("opened", "times", "found"), [*product((50, 120), (50, 60), (False,)), (2, 60, True), (20, 100, True), (50, 400, True)]
+)
+@pytest.mark.parametrize("size", [70, 96, 120])
+def test_requests_that_cut_frames_may_explain_are_no_storm(tmp_path: Path, opened: int, times: int, *, found: bool, size: int) -> None:
+    """The requests are short, and those that they prepare are not."""
+    talk = connected()
+    name = "a-subscription-of-a-service-with-a-name-that-is-long-enough-to-be-cut"
+    for number in range(max(opened, times)):
+        if number < opened:
+            talk.client(subscribe(number, name, 1000 + number, topic=f"{TOPIC}-{number % 5}")).server(success(1000 + number))
+        if number < times:
+            metadata(talk, number, f"{TOPIC}-{number % 5}")
+        talk.wait(SECOND // 40)
+    for at, packet in enumerate(talk.packets):
+        if name.encode() in packet.data:
+            talk.packets[at] = packet._replace(data=packet.data[:size], wire_bytes=len(packet.data))
+    assert (with_code(findings_of(tmp_path, talk.close()), "request-storm") != []) == found
 
 
 @pytest.mark.parametrize(("names", "hole"), [(1, 0), (40, 0), (40, 3000)])

@@ -110,6 +110,8 @@ class Outcome:
         self.items: tuple[list[Any], list[Any]] = ([], [])
         """By stream: ("bytes", file, offset, payload, packet, time, moment) and ("gap", offset, size, moment, reason)."""
         self.findings: list[Any] = []
+        self.counted: list[Any] = []
+        """Findings for rules alone."""
         self.life: list[str] = []
 
     def add(self, events: ConnectionEvents) -> None:
@@ -128,7 +130,8 @@ class Outcome:
         assert not (self.life and self.life[-1] == "finished")
         assert not (any(events.items) and "ended" in self.life)
         self.life += [name for name in ("opened", "ended", "finished") if getattr(events, name)]
-        self.findings += events.findings
+        self.findings += [finding for finding in events.findings if not finding.counted]
+        self.counted += [finding for finding in events.findings if finding.counted]
 
     def pieces(self, side: int) -> list[tuple[bytes, int]]:
         """Return (payload, packet) for each piece of a stream."""
@@ -167,7 +170,7 @@ class Outcome:
             ],
             self.life,
             self.items,
-            [(f.code, f.text, f.evidence, f.file, f.packet, f.time, f.connection) for f in self.findings],
+            [(f.code, f.text, f.evidence, f.file, f.packet, f.time, f.connection) for f in (*self.findings, *self.counted)],
         )
 
 

@@ -253,6 +253,8 @@ def test_snapped_segments_are_one_finding() -> None:
         tape.send(CLIENT, offset, b"x", missing=3)
     outcome = tape.only()
     assert outcome.evidence(GAP) == {"direction": 0, "count": 100, "bytes": 300, "reason": "snaplen"}
+    assert [(found.packet, found.evidence["offset"]) for found in outcome.counted] == [(4 + at, 4 * at + 1) for at in range(25)]
+    assert all(found.time > 0 and found.sender for found in outcome.counted)
     assert outcome.connection.streams[CLIENT].retransmitted == 0
 
 

@@ -69,7 +69,11 @@ def closed_windows(context: RuleContext, host: str) -> list[ReportedFinding]:
 
 def gaps_in(context: RuleContext) -> list[ReportedFinding]:
     """Return the first findings about bytes of a connection that are missing in the capture."""
-    return [finding for code in GAP_CODES for finding in context.reported(code)] if context.lost else []
+    found = [finding for code in GAP_CODES for finding in context.reported(code)] if context.lost else []
+    # A few places that the snap length cut are known one by one; the finding that counts them comes at the end of the connection.
+    return [
+        gap for gap in found if not ("reason" in gap.evidence and gap.evidence.get("count", STREAM_FINDINGS_MAX + 1) <= STREAM_FINDINGS_MAX)
+    ]
 
 
 def may_lack_frames(context: RuleContext) -> bool:
@@ -82,6 +86,13 @@ def answers_lost(context: RuleContext, since: int) -> int:
     gaps = [gap.evidence for gap in _gaps_of(context, context.server) if since <= gap.where.time]
     # Each of many short pieces, which one finding counts together, may belong to another answer.
     return sum(max(-(-(gap.get("size") or gap.get("bytes", 0)) // SHORTEST_FRAME), gap.get("count", 1)) for gap in gaps)
+
+
+def places_lost(context: RuleContext) -> int:
+    """Return in how many places the whole connection lacks bytes of the client: each may hide a request."""
+    gaps = [gap.evidence for gap in _gaps_of(context, context.client)]
+    totals = [gap for gap in gaps if "count" in gap]
+    return sum(gap["count"] for gap in totals) if totals else len(gaps)
 
 
 def may_lack(context: RuleContext, since: int, until: int, side: str = CLIENT) -> bool:

@@ -11,7 +11,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack, places_lost
 from pulsarscope.protocols.pulsar.rules.exchanges.schemas import has_none
 from pulsarscope.protocols.pulsar.session.exchanges import MOVES, OPENS, POLLS, PREPARES, requests_with
 from pulsarscope.protocols.pulsar.text.formatting import host
@@ -167,10 +167,10 @@ class StormRule(ConnectionRule):
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Emit the requests that were repeated too often, and their purpose."""
         client = host(self._context.client)
-        if self._purposes:
-            self._context.emit_fact(STORMS, client, where_of(row), "purposes", {"count": self._purposes})
+        if purposes := self._purposes + places_lost(self._context):
+            self._context.emit_fact(STORMS, client, where_of(row), "purposes", {"count": purposes})
             if not self._is_own:
-                self._context.emit_fact(STORMS, host(self._context.server), where_of(row), "served", {"count": self._purposes})
+                self._context.emit_fact(STORMS, host(self._context.server), where_of(row), "served", {"count": purposes})
         for request in dict.fromkeys(request for request, _ in self._storms):
             self._emit_storm(row, request, [storm for (kind, _), storm in self._storms.items() if kind == request])
 
