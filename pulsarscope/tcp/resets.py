@@ -58,8 +58,11 @@ def begun_after(connection: Connection, segments: Iterable[tuple[bytes, Segment]
 
 
 def was_in_flight(connection: Connection, stream: Stream) -> bool:
-    """Return True when the bytes after the end of a stream were on their way when its receiver reset the connection."""
-    by_receiver = connection.closing_how == "rst" and connection.closed_by == 1 - stream.index
+    """Return True when the bytes after the end of a stream were on their way when its receiver ended the connection.
+
+    A host without unread data sends a FIN when its application exits, and answers what then arrives with RSTs.
+    """
+    by_receiver = connection.closed == "rst" and connection.closed_by == 1 - stream.index and stream.fin == UNKNOWN
     return by_receiver and not connection.foreign and connection.end - connection.ending <= _FLIGHT_NANOSECONDS_MAX
 
 

@@ -113,3 +113,36 @@ def test_another_connection_on_the_same_ports_begins_elsewhere(distance: int) ->
     codes = [code for outcome in tape.run() for code in outcome.codes()]
     assert BETWEEN not in codes
     assert "data-after-close" in codes
+
+
+@pytest.mark.parametrize("first", [CLIENT, SERVER])
+@pytest.mark.parametrize("closing", ["fin", "rst"])
+@pytest.mark.parametrize(
+    ("count", "apart", "said"), [(2, MILLISECOND, False), (30, 20 * MILLISECOND, False), (6, SECOND, True), (2, 5 * SECOND, True)]
+)
+def test_what_was_on_its_way_when_its_receiver_ended_is_normal(first: int, closing: str, count: int, apart: int, said: bool) -> None:
+    tape = Tape()
+    talk(tape)
+    own, other = (3, 6)[first], (6, 3)[first]
+    ack = BASES[1 - first] + other
+    if closing == "fin":
+        tape.send(first, own, flags=FIN | ACK, ack=ack)
+    else:
+        tape.send(first, own, flags=RST | ACK, ack=ack, identification=1_001, options=stamped(12))
+    for number in range(count):
+        tape.send(1 - first, other + 4 * number, b"more", ack=BASES[first] + own, after=apart)
+        tape.send(first, own + (closing == "fin"), flags=RST)
+    outcome = tape.only()
+    assert ("data-after-close" in outcome.codes()) == said
+    assert "connection-reset" in outcome.codes()
+
+
+@pytest.mark.parametrize("first", [CLIENT, SERVER])
+def test_what_follows_its_own_fin_is_not(first: int) -> None:
+    tape = Tape()
+    talk(tape)
+    own, other = (3, 6)[first], (6, 3)[first]
+    tape.send(first, own, flags=FIN | ACK, ack=BASES[1 - first] + other)
+    tape.send(first, own + 1, b"more", ack=BASES[1 - first] + other)
+    tape.send(1 - first, other, flags=RST)
+    assert "data-after-close" in tape.only().codes()
