@@ -26,6 +26,14 @@ _block_size = Struct("<I").unpack_from
 """Unpacks the length of a pcapng block, which is at offset 4."""
 
 
+def _complete_bytes(blocks: bytes, size: int) -> int:
+    """Return the size of the pcapng blocks that are complete within the first `size` bytes."""
+    end = 0
+    while end < len(blocks) and (following := end + _block_size(blocks, end + 4)[0]) <= size:
+        end = following
+    return end
+
+
 def rotated_name(path: Path, number: int, seconds: int) -> Path:
     """Return the name of one of several files, with its number and its first time, given in seconds since the epoch."""
     moment = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y%m%d%H%M%S")
@@ -92,7 +100,7 @@ class Recorder:
             self._write(interface)
 
     def __call__(self, captured: CapturedPackets) -> None:
-        """Write packets. Raises OutputError when they cannot be written; the file then ends with the packets before them."""
+        """Write packets. Raises OutputError when some cannot be written; the file then ends with the packets before these."""
         for part in self._parts(captured):
             if self._file is None or self._is_full(part):
                 self.end()
@@ -154,16 +162,16 @@ class Recorder:
         self._write(self._head)
 
     def _write(self, data: bytes) -> None:
-        """Write all bytes or none: a file that cannot grow ends after a complete packet."""
+        """Write pcapng blocks; a file that cannot grow ends after the last complete one."""
         if (file := self._file) is None:
             return
+        written = 0
         try:
-            view = memoryview(data)
-            while view:
-                view = view[file.write(view) :]
+            while written < len(data):
+                written += file.write(memoryview(data)[written:])
         except OSError as error:
             with suppress(OSError):  # a device cannot be truncated
-                os.ftruncate(file.fileno(), self._size)
+                os.ftruncate(file.fileno(), self._size + _complete_bytes(data, written))
             with suppress(OutputError):
                 self._close()
             raise OutputError(f"cannot write {self._name}: {system_reason(error)}; the packets before are in it") from error

@@ -111,7 +111,8 @@ def test_an_interface_met_later_is_described_in_every_file_from_then_on(tmp_path
     assert [numbers(path) for path in recorder.written] == [[0], [1]]
 
 
-def test_a_full_disk_leaves_the_packets_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("separate", [0, 1, 2], ids=lambda separate: f"{separate}-on-their-own")
+def test_a_full_disk_leaves_the_packets_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, separate: int) -> None:
     room = len(HEAD) + 2 * len(captured(0).data) + 10
     path = tmp_path / "a.pcapng"
     recorder = Recorder(str(path), HEAD, Rotation(), nothing)
@@ -133,10 +134,11 @@ def test_a_full_disk_leaves_the_packets_before(tmp_path: Path, monkeypatch: pyte
             file.close()
 
     monkeypatch.setattr(recorder, "_file", Full())
-    recorder(captured(0))
-    recorder(captured(1))
+    packets = [captured(number) for number in range(3)]
+    for part in packets[:separate]:
+        recorder(part)
     with pytest.raises(OutputError, match=r"No space left.*packets before"):
-        recorder(captured(2))
+        recorder(CapturedPackets(b"".join(each.data for each in packets[separate:]), 3 - separate, packets[-1].time))
     file.close()
     assert numbers(str(path)) == [0, 1]
 
