@@ -34,6 +34,8 @@ from pulsarscope.model.text import STANDARD_INPUT, input_name
 TEXT_PROBE_BYTES = 1024
 """Bytes at the start of a file in which a NUL shows that it is not text."""
 
+_NOT_A_DUMP = "it is neither text, nor a snapshot or a log of a server"
+
 _GET = re.compile(r"(?:\[zk: [^\]]*\] )?get (?:-s )?(/\S*)\s*")
 _PROMPT = re.compile(r"\[zk: [^\]]*\]")
 _PROMPT_BYTES = re.compile(_PROMPT.pattern.encode())
@@ -94,18 +96,15 @@ def read_dump(paths: Sequence[str], decompress: Decompress) -> Dump:
     files = sorted((file for path in paths for file in _files_of(path)), key=_log_number)
     snapshots = [number for file in files if (number := _number(_SNAPSHOT_NAME, file)) is not None]
     dump = Dump()
-    is_text = True
     for file in files:
         data, damage = _read(file, decompress)
-        is_text = is_text and b"\0" not in data[:TEXT_PROBE_BYTES]
         dump.add(data, f"{Path(file).name}: " if len(files) > 1 else "", after=max(snapshots, default=-1))
         if damage is not None:
             dump.damage("the file", damage.text)
     if not dump.nodes:
         name = ", ".join(map(input_name, files or paths))
-        why = f"{dump.notes[0].place}: {dump.notes[0].text}" if dump.notes else "it is empty"
-        if not is_text and dump.notes and dump.notes[0].place.startswith("line"):
-            why = "it is neither text, nor a snapshot or a log of a server"
+        note = dump.notes[0] if dump.notes else DumpNote("", "", "it is empty")
+        why = note.text if note.text == _NOT_A_DUMP else f"{note.place}: {note.text}".removeprefix(": ")
         raise CaptureError(f"{name} is not a dump of ZooKeeper: {why}")
     return dump
 
@@ -184,6 +183,8 @@ class Dump:
             self._server_file(read_log(data), after)
         elif data.lstrip()[:1] in (b"{", b"[") and not _PROMPT_BYTES.match(data.lstrip()):
             self._store(self._json(data))
+        elif b"\0" in data[:TEXT_PROBE_BYTES]:
+            self._note("the file", "", _NOT_A_DUMP)
         else:
             self._store(self._text(data))
 

@@ -165,6 +165,7 @@ def test_a_cut_compressed_dump_is_damaged(tmp_path: Path) -> None:
         (b"[]", "it is empty"),
         (b"\xd4\xc3\xb2\xa1 and so on", "line 1: .* neither a path nor a value"),
         (b"\xd4\xc3\xb2\xa1\x02\0\x04\0 and so on", "it is neither text, nor a snapshot or a log of a server$"),
+        (b"\0\x7f\n/path\tvalue\n", "it is neither text, nor a snapshot or a log of a server$"),
         (b"{", "the file: not valid JSON"),
         (b"ZKSN\0\0\0\2", "byte 8: the snapshot is cut"),
     ],
