@@ -127,6 +127,9 @@ class _Expansion:
 
     def _path(self, path: str, *, named: bool = True) -> None:
         """Add a capture, or the captures in a named folder; other files in it are ignored unless they begin like a capture."""
+        if not path:
+            self._note("file-unreadable", '""', "is not the name of a file")
+            return
         try:
             status = Path(path).stat()
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path

@@ -56,8 +56,9 @@ def open_source(
     except OSError as error:
         if os.path.isfile(name):  # noqa: PTH113 - Path.is_file raises for names that no file can have
             raise UsageError(f"{name} is a file: use pulsarscope decode") from error
+        shown = name or '""'
         names = ", ".join(known.name for known in all_interfaces())
-        raise UsageError(f"unknown interface {name}; known: {names}, {ANY}; or - for standard input, or the path of a pipe") from error
+        raise UsageError(f"unknown interface {shown}; known: {names}, {ANY}; or - for standard input, or the path of a pipe") from error
     try:
         if not hasattr(socket, "AF_PACKET"):
             return open_sniffer(name, capture_filter or expression(ports))

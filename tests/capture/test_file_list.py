@@ -126,6 +126,11 @@ def test_nothing_left_is_an_error_of_one_line(folder: Path, argument: str, words
     assert message.isprintable()
 
 
+def test_an_empty_argument_is_shown() -> None:
+    with pytest.raises(CaptureError, match=r'^"" is not the name of a file'):
+        expand_inputs([""])
+
+
 def test_nothing_left_of_several_says_how_many(folder: Path) -> None:
     with pytest.raises(CaptureError, match=r"none of 2 inputs is a capture; the first: .*notes.txt is text"):
         expand_inputs([str(folder / "notes.txt"), str(folder / "gone")])

@@ -357,6 +357,7 @@ def test_the_interfaces_are_named() -> None:
 
 WRONG = {
     "no such interface": (["-i", "nothing0"], "unknown interface nothing0; known: "),
+    "an empty name": (["-i", ""], 'unknown interface ""; known: '),
     "two interfaces": (["-i", "lo", "-i", "eth0"], "give one -i, or -i any"),
     "no such trigger": (["-w", "never.pcapng", "--trigger", "any-eror"], "did you mean any-error?"),
     "a filter that is none": (["-w", "never.pcapng", "--trigger", "command == "], "command == "),
