@@ -34,8 +34,19 @@ _Late = tuple[int, int, int]
 """Packet and time of a late acknowledgment, and what it took, ns."""
 
 
+class LateAcks(msgspec.Struct, gc=False):
+    """Late acknowledgments of a stream."""
+
+    first: Where
+    """Packet of the first one."""
+    count: int = 0
+    took: int = 0
+    longest: int = 0
+    """Their number, their total time and that of the slowest, ns."""
+
+
 class AckTimes(msgspec.Struct, gc=False):
-    """Measurement of a stream, and its late acknowledgments."""
+    """Measurement of a stream, and its late acknowledgments: kept apart, because most streams have none."""
 
     end: int = UNKNOWN
     """Sequence number behind the segment that is measured; -1: none is."""
@@ -43,12 +54,7 @@ class AckTimes(msgspec.Struct, gc=False):
     """Time of that segment, or the previous one, ns."""
     bare: bool = False
     """True when a packet without data acknowledged one: the capture has such packets."""
-    first: Where | None = None
-    """Packet of the first late acknowledgment."""
-    count: int = 0
-    took: int = 0
-    longest: int = 0
-    """Number of late acknowledgments, their total time and that of the slowest, ns."""
+    late: LateAcks | None = None
 
     def send(self, segment: Segment, *, in_order: bool) -> None:
         """Take a packet of the stream."""
@@ -73,10 +79,10 @@ class AckTimes(msgspec.Struct, gc=False):
     def add(self, late: _Late, file: int) -> None:
         """Count a late acknowledgment."""
         packet, time, took = late
-        self.first = self.first or (file, packet, time)
-        self.count += 1
-        self.took += took
-        self.longest = max(self.longest, took)
+        acks = self.late = self.late or LateAcks((file, packet, time))
+        acks.count += 1
+        acks.took += took
+        acks.longest = max(acks.longest, took)
 
     def follow(self, segments: Sequence[Segment], answers: Sequence[Segment]) -> list[_Late]:
         """Take segments of the stream, all in order, and those of the other side; return the late acknowledgments."""

@@ -92,11 +92,12 @@ def _report_late_acks(stream: Stream, peer: Stream, end: Where) -> None:
         peer.ack_times.bare = bare = bare or peer.ack_times.bare
     # Without bare acknowledgments, the capture has only packets with data. Where it has holes, it may also lack acknowledgments.
     is_sure = bare and all(each.missing == each.snaplen_gaps[1] and each.buffer is None for each in (stream, peer))
-    if times.first is None or times.count < LATE_ACKS_MIN or not is_sure or 2 * _closed_for(peer, end) > times.took:
+    late = times.late
+    if late is None or late.count < LATE_ACKS_MIN or not is_sure or 2 * _closed_for(peer, end) > late.took:
         return
     text = (
-        f"{peer.source} acknowledged what {stream.source} sent only after {duration(times.took // times.count)} on average, "
-        f"{duration(times.longest)} at most, {plural(times.count, 'time')}: a round trip takes so long."
+        f"{peer.source} acknowledged what {stream.source} sent only after {duration(late.took // late.count)} on average, "
+        f"{duration(late.longest)} at most, {plural(late.count, 'time')}: a round trip takes so long."
     )
-    evidence = {"direction": stream.index, "count": times.count, "took_ns": times.took, "delay_max_ns": times.longest}
-    stream.log.append((end[1], finding("path-delay", text, evidence, times.first, stream.source)))
+    evidence = {"direction": stream.index, "count": late.count, "took_ns": late.took, "delay_max_ns": late.longest}
+    stream.log.append((end[1], finding("path-delay", text, evidence, late.first, stream.source)))

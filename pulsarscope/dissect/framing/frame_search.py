@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pulsarscope.dissect.contract.frame_size import FrameSize
 from pulsarscope.dissect.framing.frame_limits import limit_at
+from pulsarscope.dissect.framing.skipped_run import SkippedRun
 
 if TYPE_CHECKING:
     from pulsarscope.dissect.contract.dissector import Candidate, Dissector
@@ -21,7 +22,7 @@ SCAN_WORK_FACTOR = 4
 class FrameSearch:
     """Search of one stream. A frame that it finds becomes readable no sooner than the last byte that had to be examined."""
 
-    __slots__ = ("_buffer", "_dissector", "_seen", "_work", "expected")
+    __slots__ = ("_buffer", "_dissector", "_seen", "_work", "expected", "skipped")
 
     def __init__(self, dissector: Dissector, buffer: StreamBuffer) -> None:
         self._dissector = dissector
@@ -32,6 +33,8 @@ class FrameSearch:
         """Cost of the proofs so far."""
         self._seen = 0
         """Offset after the last byte examined."""
+        self.skipped = SkippedRun()
+        """Bytes skipped since the last frame."""
 
     def size_at(self, position: int) -> int:
         """Return the size of a frame that begins at a position, according to its length field."""

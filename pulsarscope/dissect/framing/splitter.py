@@ -26,7 +26,6 @@ from pulsarscope.dissect.contract.frames import (
 from pulsarscope.dissect.framing.foreign import FOREIGN_HEAD_BYTES, foreign_name, lost_framing, proxy_header
 from pulsarscope.dissect.framing.frame_limits import Limits, add_limit, initial_limits, least_limit
 from pulsarscope.dissect.framing.frame_search import FrameSearch
-from pulsarscope.dissect.framing.skipped_run import SkippedRun
 from pulsarscope.dissect.framing.stream_buffer import StreamBuffer, next_sub
 from pulsarscope.dissect.plugins.isolation import Failure, failure, raising_function
 from pulsarscope.model.limits import FRAME_HARD_MAX_BYTES
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pulsarscope.dissect.contract.dissector import Dissector
+    from pulsarscope.dissect.framing.skipped_run import SkippedRun
     from pulsarscope.tcp.pieces import Data, Gap, Piece
 
 _packet_of = itemgetter(1)
@@ -46,7 +46,7 @@ class StreamSplitter:
 
     # fmt: off
     __slots__ = (
-        "_buffer", "_cut", "_has_gap", "_kept", "_packet", "_position", "_proxy_source", "_searching", "_skipped",
+        "_buffer", "_cut", "_has_gap", "_kept", "_packet", "_position", "_proxy_source", "_searching",
         "_start", "_stream", "_sub", "_sub_of", "_tail", "at_start", "direction",
         "dissector", "failure", "foreign", "frames", "origin", "skipped", "synced",
     )
@@ -86,11 +86,9 @@ class StreamSplitter:
         self._searching: FrameSearch | None = None
         self._position = 0  # of the first unprocessed byte in the buffer, in case the dissector raises
         self._start = 0  # offset at which the protocol begins: after a PROXY protocol header
-        self._packet = -1  # packet of the latest name, and its sub
-        self._sub = 0
+        self._packet, self._sub = -1, 0  # packet of the latest name, and its sub
         self._has_gap = False  # after a gap, frames are named by their own packets
         self._sub_of: dict[int, int] | None = None  # latest sub by packet, while these packets are not in order
-        self._skipped = SkippedRun()
 
     @property
     def limits(self) -> Limits:
@@ -107,6 +105,11 @@ class StreamSplitter:
         if self._searching is None:
             self._searching = FrameSearch(self.dissector, self._buffer)
         return self._searching
+
+    @property
+    def _skipped(self) -> SkippedRun | None:
+        """The bytes skipped since the last frame; None or empty if there are none."""
+        return None if self._searching is None else self._searching.skipped
 
     def trust(self, moment: int, out: FrameBatch) -> None:
         """Require less proof of a frame: the other stream has proven the protocol at `moment`. A stream seen from its start is in sync."""
@@ -130,7 +133,8 @@ class StreamSplitter:
         """Take the next bytes of the stream, from `offset` on."""
         if file != self._buffer.file:
             self._buffer.enter(file)
-            self._skipped.enter_file()
+            if (skipped := self._skipped) is not None:
+                skipped.enter_file()
             self._sub_of = self._sub_of and {}
             self._packet = -1
             self.limits = ((0, self.limits[-1][1]),)
@@ -161,7 +165,7 @@ class StreamSplitter:
         elif self.synced or buffer.ends or self.failure or packet < self._packet or self._sub_of is not None or not rest:
             buffer.append(data.offset, data.pieces)
         else:  # all of it belongs to a cut frame
-            self._skipped.add(data.offset, len(payload), data.pieces)
+            self._search.skipped.add(data.offset, len(payload), data.pieces)
             self.skipped += len(payload)
         self.gap(gap.offset, gap.size, gap.moment, out)
 
@@ -210,10 +214,8 @@ class StreamSplitter:
     def _read(self, out: FrameBatch, *, at_end: bool) -> int:
         """Read the available bytes; return the position of the first unprocessed one."""
         position = self._position = 0
-        if self.at_start and not self._buffer.base and not self._start:
-            position = self._proxy(out, at_end=at_end)
-            if position < 0:
-                return 0
+        if self.at_start and not self._buffer.base and not self._start and (position := self._proxy(out, at_end=at_end)) < 0:
+            return 0
         lost = -1
         while True:
             if self.synced:
@@ -237,10 +239,9 @@ class StreamSplitter:
         (source, connection, protocol), direction = self.origin, self.direction
         keep_payload, keep_raw = self._kept.payload, self._kept.raw
         available, before = len(data), len(out.rows)
-        subs, last_packet, sub = self._sub_of, self._packet, self._sub
+        subs, last_packet, sub, floor = self._sub_of, self._packet, self._sub, buffer.floor
         packet = time = moment = 0
         index = piece_end = -1
-        floor = buffer.floor
         rows, append, append_moment = out.rows, out.rows.append, out.moments.append
         try:
             while available - position >= sizing:
@@ -275,8 +276,7 @@ class StreamSplitter:
                     if moment < floor:  # noqa: PLR1730 - a call of max costs more than the rest of the name
                         moment = floor
                     if packet != last_packet:
-                        last_packet = packet
-                        sub = 0
+                        last_packet, sub = packet, 0
                 if subs is not None:
                     _, packet, time, _ = buffer.latest(base + position, stop)
                     sub = next_sub(subs, packet)
@@ -324,15 +324,14 @@ class StreamSplitter:
         confirmed = self._search.confirm(end, at_end=at_end)
         if confirmed is False:
             self.synced = False
-            self._skipped.note("frame-malformed", decoded[7][0][1] if decoded[7] else "the command did not decode")
+            self._search.skipped.note("frame-malformed", decoded[7][0][1] if decoded[7] else "the command did not decode")
         return confirmed is True
 
     def _lose_sync(self, position: int, size: int) -> None:
         """Lose sync: no frame of this size can begin at a position."""
         self._search.note_seen(position + self.dissector.framing.sizing)
         self.synced = False
-        head = bytes(self._buffer.data[position : position + 4])
-        self._skipped.note(*lost_framing(head, size, self._search.limit_at(position)))
+        self._search.skipped.note(*lost_framing(bytes(self._buffer.data[position : position + 4]), size, self._search.limit_at(position)))
 
     # ---- out of sync
 
@@ -381,13 +380,13 @@ class StreamSplitter:
         buffer = self._buffer
         last = buffer.piece_at(buffer.base + end - 1)
         first = last if self._sub_of is None else buffer.piece_at(buffer.base + start)
-        self._skipped.add(buffer.base + start, end - start, buffer.pieces[first : last + 1])
+        self._search.skipped.add(buffer.base + start, end - start, buffer.pieces[first : last + 1])
         self.skipped += end - start
         self._position = end
 
     def _end_skip(self, out: FrameBatch, code: str | None = "bytes-skipped") -> None:
         """Append the row of a run of skipped bytes, which ends with the last byte skipped."""
-        (packet, time, moment), start, size, skipped = self._skipped.end(code)
+        (packet, time, moment), start, size, skipped = self._search.skipped.end(code)
         self._append(out, (packet, time, max(moment, self._buffer.floor)), start, size, skipped)
 
     # ---- the end

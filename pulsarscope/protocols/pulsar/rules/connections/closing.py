@@ -136,11 +136,12 @@ class ClosingRule(ConnectionRule):
 
     def _frame(self, row: FrameRow) -> None:
         direction, before = row.direction, self._last_of_client
+        where = self._context.last  # that of the row: the context keeps the latest one, too
         if direction == CLIENT:
-            self._command_of_client, self._last_of_client = row.command or "no command", where_of(row)
+            self._command_of_client, self._last_of_client = row.command or "no command", where
         else:
             before = self._last_of_server
-            self._command_of_server, self._last_of_server = row.command or "no command", where_of(row)
+            self._command_of_server, self._last_of_server = row.command or "no command", where
         if row.status in ("malformed", "skipped") and direction == CLIENT:
             self._malformed = name_of(row)
         if pings := self._pinged.get(_OTHER[direction]):
