@@ -17,7 +17,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow
-from pulsarscope.output.registry import CHECKSUM_COLUMNS, OutputOptions, choose_columns, column_names
+from pulsarscope.output.registry import CHECKSUM_COLUMNS, ENCODERS, OutputOptions, choose_columns, column_names
 from pulsarscope.output.render.style import is_terminal, text_encoding, wants_color
 
 if TYPE_CHECKING:
@@ -102,14 +102,14 @@ def row_filter_of(request: CommandRequest, kinds: tuple[str, ...]) -> UserFilter
 
 
 def encoding_of(request: CommandRequest, kinds: tuple[str, ...], name: str) -> Encoding | None:
-    """Return the encoding of rows for programs; None for text, which is made from the rows directly. Raises UsageError without pyarrow."""
+    """Return the encoding of rows; None for outputs that are made from the rows directly. Raises UsageError without pyarrow."""
     if name == FOLDER_OUTPUT:
         from pulsarscope.output.export.arrow import require_pyarrow  # other outputs start faster without it
 
         # Arrow reads it at its import. Its own allocator keeps 13 MiB more, as it requests and returns pages for each row group.
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
         require_pyarrow()
-    return None if request.format is None or name in (*TRACES, "fields") else Encoding(name, kinds, _columns(request))
+    return Encoding(name, kinds, _columns(request)) if name in ENCODERS else None
 
 
 def check_columns(request: CommandRequest, kinds: tuple[str, ...], name: str) -> None:
