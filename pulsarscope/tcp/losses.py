@@ -31,12 +31,13 @@ LOSS_SHARE_MIN = 0.03
 """Minimum share of lost segments: Pulsar works well over networks with less."""
 
 LOSS_RESENT_SHARE_MIN = 0.02
+"""Share of resent segments that suffices without any wait, less twice the standard deviation of their number, which may be chance: a sound
+network loses a tenth of that."""
+
 LOSS_SPAN_NANOSECONDS_MIN = 5_000_000_000
 LOSS_EPISODES_MIN = 10
-"""Share of resent segments, even if as many came by chance as twice the standard deviation, the time from the first to the last, and the
-number of runs that suffice without any wait: a sound network loses a tenth of that, and a sender that starts over after one outage resends
-its whole window at once."""
-
+"""Minimum time from the first of these losses to the last, and minimum number of their runs: after one outage, a sender resends its whole
+window at once."""
 
 DOUBT_NANOSECONDS = 2_000_000_000
 """Time for which a segment that was sent twice may turn out to be a duplicate: a round trip, and the rest of a pause of its receiver."""
@@ -55,6 +56,7 @@ class Loss(NamedTuple):
     segments: int
     resent: bool
     span: tuple[int, int] | None
+    """Offsets of its bytes in the stream, if it may turn out to be a duplicate."""
 
 
 class Losses(msgspec.Struct, gc=False):
@@ -76,13 +78,15 @@ class Losses(msgspec.Struct, gc=False):
     segments: int = 0
     """Segments of the stream up to the latest one."""
     waits: int = 0
-    """Number of separate times for which a segment was missing for LOSS_NANOSECONDS_MIN or longer; `waited` is their total duration and
-    `longest` that of the longest, ns."""
+    """Number of separate times for which a segment was missing for LOSS_NANOSECONDS_MIN or longer."""
     waited: int = 0
+    """Their total duration, ns."""
     longest: int = 0
+    """Duration of the longest, ns."""
     since: int = 0
+    """Beginning of the latest of them, ns."""
     until: int = 0
-    """Beginning (`since`) and end of the latest of them."""
+    """End of the latest of them, ns."""
     doubtful: list[Loss] = []
     """The latest segments, not yet counted: from the first one on that may turn out to be a duplicate."""
 

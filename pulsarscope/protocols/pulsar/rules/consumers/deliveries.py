@@ -92,9 +92,9 @@ class PlainDeliveries:
             group.times.append(row.time)
             group.published.append(metadata["publish_time"])
         self.consumers = [*groups.values()]
+        """Consumers in the order of their first frames."""
         for group in self.consumers:
             group.end_turn()
-        """Consumers in the order of their first frames."""
         self.tells_apart = len({group.id for group in self.consumers}) == len(groups)
         """True if no consumer gets messages of two topics; for a consumer from before the capture, the ledger tells the topic."""
 

@@ -118,8 +118,11 @@ class UnackedState(ConsumerState):
     is_encrypted: bool = False
     """True if its first message is end-to-end encrypted."""
 
-    def step(self, messages: Sequence[int], start: int, stop: int, limit: float) -> int:
-        """Return the index of the delivery, from `start` on, at which the number of held messages must be emitted; `stop` if none."""
+    def next_emitted(self, messages: Sequence[int], start: int, stop: int, limit: float) -> int:
+        """Return the index of the first delivery, from `start` on, after which the number of held messages is a fact; `stop` if none.
+
+        `messages`: those of each delivery; `limit`: see the threshold consumer-not-acking-limit.
+        """
         if self.kind in SHARED_TYPES:
             held = self.messages
             for at in range(start, stop):
@@ -129,7 +132,10 @@ class UnackedState(ConsumerState):
         return stop
 
     def hold(self, group: Any, wheres: Iterable[tuple[Any, ...]], start: int, stop: int) -> None:
-        """Hold some deliveries of a `deliveries.Delivered`, with ascending positions after all earlier ones; `wheres`: their places."""
+        """Hold some deliveries of a group, with ascending positions after all earlier ones; `wheres`: their places.
+
+        `group` has the form of `deliveries.Delivered`, as the compiled reader has its own.
+        """
         positions, messages = group.positions[start:stop], group.messages[start:stop]
         self.received.extend(positions[0], positions[-1], len(positions))
         if self.unknown is not None:
@@ -219,7 +225,7 @@ def forget_unknown(closed: Iterable[tuple[UnackedState, int]], number: int, posi
 
 
 def compare_next(consumers: Mapping[int, UnackedState], groups: Sequence[Any], latest: int) -> int | None:
-    """Return the time of the latest comparison of consumers after the ACKs of these `deliveries.Delivered`; `latest`: before them.
+    """Return the time of the latest comparison of consumers after the ACKs of these groups, as in `hold`; `latest`: before them.
 
     None: it may find a consumer that acknowledges nothing, which depends on the order of the frames of several consumers.
     """

@@ -235,7 +235,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         early = consumer.early.may_have(min(where[1:3] for where in wheres), min(group.times[at:until]))
         plain, begin = group.ascending and not early and group.positions[at] > consumer.received.high, at
         while at < until:
-            stop = consumer.step(group.messages, at, until, self._limit) if plain else at
+            stop = consumer.next_emitted(group.messages, at, until, self._limit) if plain else at
             if at < stop:
                 consumer.hold(group, wheres[at - begin : stop - begin], at, stop)
                 self._size += stop - at
