@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from pulsarscope.tcp.copies import option
+from pulsarscope.tcp.intervals import Intervals
 from pulsarscope.tcp.sequence import sequence_difference
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Losses(msgspec.Struct, gc=False):
     """End of the latest of them, ns."""
     doubtful: list[Loss] = []
     """The latest segments, not yet counted: from the first one on that may turn out to be a duplicate."""
+    duplicate: Intervals | None = None
+    """Offsets of what arrived twice, as acknowledgments have said since segments are doubtful."""
 
     def add(self, began: int, where: tuple[int, int, int], segments: int, *, resent: bool, span: tuple[int, int] | None = None) -> None:
         """Add a segment that was missing since `began` and then came, or was `resent`, as number `segments` of the stream.
@@ -99,24 +102,29 @@ class Losses(msgspec.Struct, gc=False):
         self.settle(where[2])
 
     def settle(self, now: int | None = None) -> None:
-        """Count the segments that can no longer turn out to be duplicates; all of them by default."""
+        """Forget duplicates, and count the segments that can no longer turn out to be some; all of them by default."""
         while self.doubtful:
             loss = self.doubtful[0]
-            is_recent = now is not None and now - loss.where[2] < DOUBT_NANOSECONDS and len(self.doubtful) <= DOUBTFUL_MAX
-            if is_recent and loss.span is not None:
-                break
-            self._count(self.doubtful.pop(0))
+            if loss.span is None or self.duplicate is None or next(self.duplicate.common(*loss.span), None) != loss.span:
+                is_recent = now is not None and now - loss.where[2] < DOUBT_NANOSECONDS and len(self.doubtful) <= DOUBTFUL_MAX
+                if is_recent and loss.span is not None:
+                    return
+                self._count(loss)
+            del self.doubtful[0]
+        self.duplicate = None
 
     def answer(self, segment: Segment, sequence: int, length: int) -> None:
-        """Forget the segments that arrived twice, as an acknowledgment says; `sequence`: the sequence number at offset `length`."""
+        """Note what arrived twice, as an acknowledgment says; `sequence`: the sequence number at offset `length`."""
         self.settle(segment[1])
         sack = option(segment[9], _SACK)
         low, high, *outer = (int.from_bytes(sack[at : at + 4], "big") for at in range(2, len(sack) - 3, 4)) if len(sack) >= 10 else (0, 0)
         is_below = sequence_difference(high, segment[3]) >= 0
         is_within = len(outer) >= 2 and sequence_difference(outer[0], low) >= 0 and sequence_difference(high, outer[1]) >= 0
-        if low != high and (is_below or is_within):
+        if self.doubtful and sequence_difference(low, high) > 0 and (is_below or is_within):
             start, end = (length + sequence_difference(sequence, edge) for edge in (low, high))
-            self.doubtful = [loss for loss in self.doubtful if loss.span is None or not start <= loss.span[0] < loss.span[1] <= end]
+            self.duplicate = self.duplicate or Intervals()
+            self.duplicate.add(start, end)
+            self.settle(segment[1])
 
     def _count(self, loss: Loss) -> None:
         began, where, segments, resent, _ = loss

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import pack
+from time import process_time
 from typing import NamedTuple
 
 import pytest
@@ -257,10 +258,36 @@ def test_a_segment_is_lost_unless_its_receiver_soon_says_that_it_came_twice(sack
 
 
 def test_a_duplicate_among_bytes_that_arrived_early() -> None:
-    losses = Losses()
     segment = (9, SECOND, 0, 1_000, 0x10, 1_000, b"", 0, 0, bytes(4) + b"\5\x12" + pack(">IIII", 1_030, 1_040, 1_020, 1_090))
     for span, left in (((0, 10), 1), ((30, 40), 0), ((25, 35), 1)):
-        losses.doubtful = []
+        losses = Losses()
         losses.add(0, (0, 1, SECOND), 1, resent=True, span=span)
         losses.answer(segment, 1_000, 0)
         assert len(losses.doubtful) == left
+
+
+def test_what_arrived_twice_in_pieces_is_not_lost() -> None:
+    losses = Losses()
+    losses.add(0, (0, 1, SECOND), 1, resent=True, span=(0, 20))
+    for low, high, left in ((1_010, 1_020, 1), (1_000, 1_010, 0)):
+        options = bytes(4) + b"\5\x0a" + pack(">II", low, high)
+        losses.answer((9, SECOND, 0, 1_020, 0x10, 1_000, b"", 0, 0, options), 1_000, 0)
+        assert len(losses.doubtful) == left
+    losses.settle()
+    assert losses.count == 0
+
+
+def test_answers_take_no_longer_when_many_segments_are_in_doubt() -> None:
+    """No answer is about any of them."""
+    took: list[float] = []
+    for doubtful in (1, 1_000):
+        losses = Losses()
+        for number in range(doubtful):
+            losses.add(0, (0, number, SECOND), 1, resent=True, span=(10 * number, 10 * number + 10))
+        began = process_time()
+        for _ in range(2_000):
+            options = bytes(4) + b"\5\x0a" + pack(">II", 100, 110)
+            losses.answer((9, SECOND, 0, 1_000, 0x10, 1_000, b"", 0, 0, options), 1_000, 0)
+        took.append(process_time() - began)
+        assert len(losses.doubtful) == doubtful
+    assert took[1] < 10 * took[0]
