@@ -248,8 +248,8 @@ def test_a_member_from_before_the_capture_flaps_only_beside_others_that_join_eac
     assert (diagnose(tmp_path, stays, *talks).of(FLAPPING) != []) == flaps
 
 
-def restarted(members: int, rounds: int, pause: int, end: str) -> list[Conversation]:
-    """Members that are stopped and started one after the other; the first of those that run is active."""
+def restarted(members: int, rounds: int, pause: int, end: str, *, rest: int = 0, begin: int = 0) -> list[Conversation]:
+    """Members that are stopped and started one after the other; the first of those that run is active. `rest`: time between two rounds."""
     talks: list[Conversation] = []
     running: list[tuple[str, Conversation]] = []
     names = [f"pod-{number}" for number in range(members)]
@@ -270,9 +270,10 @@ def restarted(members: int, rounds: int, pause: int, end: str) -> list[Conversat
                 wait_until(talk, time).server(active_change(active=number == 0))
 
     for name in names:
-        start(name, len(talks) * 200 * MILLISECOND)
-    time = 2 * SECOND
-    for name in names * rounds:
+        start(name, begin + len(talks) * 200 * MILLISECOND)
+    time = begin + 2 * SECOND
+    for number, name in enumerate(names * rounds):
+        time += rest * (number > 0 and number % members == 0)
         place = next(place for place, each in enumerate(running) if each[0] == name)
         talk = wait_until(running.pop(place)[1], time)
         talk.reset("client") if end == "rst" else (talk.client(close_consumer()) if end == "closed" else talk).close()
@@ -290,3 +291,25 @@ def test_a_rolling_restart_is_no_flapping(tmp_path: Path, members: int, pause: i
 @pytest.mark.parametrize(("members", "rounds", "pause"), [*product((2, 3), (2, 4), (3, 8))])
 def test_members_that_restart_again_and_again_flap(tmp_path: Path, members: int, rounds: int, pause: int) -> None:
     assert FLAPPING in diagnose(tmp_path, *restarted(members, rounds, pause * SECOND, "closed")).codes
+
+
+@pytest.mark.parametrize("rest", [2, 9])
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_each_of_several_rolling_restarts_is_no_flapping(tmp_path: Path, rounds: int, rest: int) -> None:
+    assert FLAPPING not in diagnose(tmp_path, *restarted(2, rounds, 5 * SECOND, "closed", rest=rest * 60 * SECOND)).codes
+
+
+@pytest.mark.parametrize("members", [3, 5])
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_a_rolling_restart_at_another_time_explains_no_flapping(tmp_path: Path, order: str, members: int) -> None:
+    begin = 240 * SECOND * (order == "before")
+    stays, talks = wait_until(member("b", begin, 41000), begin + SECOND).server(active_change(active=True)), []
+    for number in range(1, 4):  # others that come once
+        time = begin + 4 * number * SECOND
+        wait_until(stays, time).server(active_change(active=False))
+        comes = wait_until(member(f"a{number}", time - 100 * MILLISECOND, 41000 + number), time + MILLISECOND)
+        talks.append(wait_until(comes.server(active_change(active=True)), time + 2 * SECOND).client(close_consumer()).close())
+        wait_until(stays, time + 2 * SECOND).server(active_change(active=True))
+    stays.close()
+    others = restarted(members, 1, 3 * SECOND, "closed", begin=240 * SECOND - begin)
+    assert FLAPPING in diagnose(tmp_path, stays, *talks, *others).codes

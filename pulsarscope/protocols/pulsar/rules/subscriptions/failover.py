@@ -211,7 +211,7 @@ def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: 
     run = max(runs, key=len)
     names = list(dict.fromkeys(change.name for change in run))
     returns = len(run) - len(names)
-    if returns < thresholds["failover-flapping-returns"] or _is_rolling_restart(facts, len(run) - 1):
+    if returns < thresholds["failover-flapping-returns"] or _is_rolling_restart(facts, run):
         return
     first = run[0].fact
     values, span = first.values, run[-1].fact.where.time - first.where.time
@@ -231,18 +231,19 @@ def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: 
     report("failover-flapping", first.where, text, evidence)
 
 
-def _is_rolling_restart(facts: Sequence[Fact], changes: int) -> bool:
-    """Return True when restarts explain the changes, two for each, and no member restarted more than once."""
-    left: dict[str, bool] = {}
-    """Whether each member is gone."""
+def _is_rolling_restart(facts: Sequence[Fact], run: Sequence[ActiveChange]) -> bool:
+    """Return True when restarts explain the changes of a run, two for each, and no member restarted more than once."""
+    began, ended = run[0].fact.where.time, run[-1].fact.where.time
+    left: set[str] = set()
     restarts: Counter[str] = Counter()
     for fact in facts:
-        name = fact.values["name"]
-        if fact.what == LEAVE:
-            left[name] = True
-        elif fact.what == JOIN and left.pop(name, False):
-            restarts[name] += 1
-    return changes <= 2 * len(restarts) == 2 * restarts.total()
+        name, time = fact.values["name"], fact.where.time
+        if fact.what == LEAVE and time <= ended:
+            left.add(name)
+        elif fact.what == JOIN and name in left:
+            left.remove(name)
+            restarts[name] += time >= began
+    return len(run) - 1 <= 2 * restarts.total() and max(restarts.values()) == 1
 
 
 def _evaluate_deliveries(facts: Sequence[Fact], report: ReportFinding) -> None:
