@@ -80,6 +80,9 @@ def abandoned(numbers: range, story: str, rest: int) -> list[Conversation]:
     if story == "resumed":
         again = connected(40002, host="10.0.0.7", start=3 * SECOND).client(producer()).server(created())
         talks.append(chunks(again, "client", range(numbers.stop, 4), 4, "u"))
+    if story == "elsewhere":  # the capture lacks the connection that sent the rest
+        other = wait_until(subscribed(connected(41009), subscription="other").client(flow(100)), SECOND)
+        talks.append(chunks(chunks(other, "server", numbers, 4, "u").wait(3 * SECOND), "server", range(numbers.stop, 4), 4, "u"))
     waiting.wait(rest * SECOND).client(PING).server(PONG)
     return talks
 
@@ -95,7 +98,30 @@ def test_a_producer_that_ends_within_a_message_is_named(sent: int, story: str, r
 
 @pytest.mark.parametrize(
     ("sent", "story", "rest"),
-    [(3, "fin", 2), (4, "fin", 30), (3, "open", 30), (3, "lost", 30), (3, "broker", 30), (1, "resumed", 30), (3, "resumed", 30)],
+    [
+        (3, "fin", 2),
+        (4, "fin", 30),
+        (3, "open", 30),
+        (3, "lost", 30),
+        (3, "broker", 30),
+        (3, "elsewhere", 30),
+        (1, "elsewhere", 30),
+        (1, "resumed", 30),
+        (3, "resumed", 30),
+    ],
 )
 def test_messages_that_are_or_may_become_whole_are_not_abandoned(sent: int, story: str, rest: int, tmp_path: Path) -> None:
     assert "chunk-abandoned" not in {row.code for row in findings_of(tmp_path, *abandoned(range(sent), story, rest))}
+
+
+@pytest.mark.parametrize("minutes", [2, 9, 15, 40])
+def test_chunks_that_are_delivered_long_after_they_were_sent(tmp_path: Path, minutes: int) -> None:
+    """After ten minutes without news of a message, its SENDs are evaluated alone."""
+    sender = chunks(connected(40001, host="10.0.0.7").client(producer()).server(created()), "client", range(2), 4, "u")
+    for _ in range(2 * minutes):
+        sender.wait(30 * SECOND).client(PING).server(PONG)
+    waiting = subscribed(connected(start=(minutes * 60 - 20) * SECOND)).client(flow(100))
+    chunks(waiting, "server", range(2), 4, "u").wait(60 * SECOND).client(PING).server(PONG)
+    codes = {row.code for row in findings_of(tmp_path, sender.close(), waiting)}
+    assert "rule-failed" not in codes
+    assert ("chunk-abandoned" in codes) == (minutes < 10)
