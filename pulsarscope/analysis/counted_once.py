@@ -24,7 +24,8 @@ from pulsarscope.model.limits import (
 )
 from pulsarscope.model.ordered_rows import as_ordered, others, split
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import ConnectionRow, EntryMessages, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame
+from pulsarscope.model.row_lists import EntryMessages
 
 CARRIED_MAX = 8_192
 """Deliveries for which the carrying connections are remembered, half a KiB each: proxies forward them within milliseconds."""

@@ -13,7 +13,8 @@ from pulsarscope.dissect.framing.column_batch import ColumnBatch
 from pulsarscope.engine.ordering import PackedKeys, RowKey, Step, orders_of, spread
 from pulsarscope.model.flow import FILE_SHIFT
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow, RowList
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, JourneyRow, MessageRow
+from pulsarscope.model.row_lists import RowList
 
 if TYPE_CHECKING:
     from pulsarscope.engine.options import Options

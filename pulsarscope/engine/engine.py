@@ -32,7 +32,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, MEMORY_MAX_BYTES
 from pulsarscope.model.ordered_rows import others, split
-from pulsarscope.model.records import ROWS, ConnectionRow, EntryMessages, ExchangeRow, FindingRow, FrameRow, MessageRow, finding_row
+from pulsarscope.model.records import ROWS, ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, finding_row
 from pulsarscope.model.text import printable
 from pulsarscope.tcp import Assembler, ConnectionEvents
 
@@ -117,7 +117,7 @@ class Engine:
         reads_short = self._timelines.reads_short and select is None
         self._short = ShortConnections(made[0], inputs, self._timelines, self.totals) if reads_short else None
         self._rows_max = options.rows_max or sys.maxsize
-        self._unheard = () if MessageRow.kind in evaluated else (self._timelines.message_type, EntryMessages)
+        self._unheard = () if MessageRow.kind in evaluated else self._timelines.message_types
         """Types of rows that no rule requires, and of which there may be very many."""
         types = {**ROWS, MessageRow.kind: self._timelines.message_type, ANCHOR: AnchorRow}
         self._for_rules = {Closed, *(made for kind, made in types.items() if kind not in handed_on | {FindingRow.kind})}

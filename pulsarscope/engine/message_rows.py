@@ -10,7 +10,8 @@ from pulsarscope.dissect.contract.events import LaterMessages, MessageEntry, Sin
 from pulsarscope.dissect.contract.payload_forms import payload_text
 from pulsarscope.model.digests import sha256_hex
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import EntryMessages, MessageRow, RowList, row_type
+from pulsarscope.model.records import MessageRow, row_type
+from pulsarscope.model.row_lists import EntryMessages, RowList
 
 LARGE_METADATA_BYTES = 1 << 20
 """Memory of an entry's metadata above which its rows are handed on before others are made."""

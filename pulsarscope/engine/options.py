@@ -40,8 +40,8 @@ class Options(msgspec.Struct, frozen=True):
     rows_max: int | None = None
     """Largest number of rows handed on at once; None: all rows of a block."""
     together: bool = False
-    """True to hand on `records.EntryMessages` instead of message rows; and with `columns`, but without `anchors`, exchanges and messages in
-    columns if no frames are requested. Only with `rows_max`."""
+    """True to hand on `row_lists.EntryMessages` instead of message rows; and with `columns`, but without `anchors`, exchanges and messages
+    in columns if no frames are requested. Only with `rows_max`."""
     columns: bool = False
     """True to hand on frames in the columns of a compiled reader, if there is one, with exchanges and messages (`engine.column_rows`)."""
     frames_alone: bool = False

@@ -19,7 +19,8 @@ from pulsarscope.dissect.plugins.isolation import Failure, failure, raising_func
 from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.frame_name import frame_name
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame, Row, RowList, finding_row
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow, RawFrame, Row, finding_row
+from pulsarscope.model.row_lists import RowList
 from pulsarscope.tcp.connection import Connection
 
 FAILURES_MAX = 10

@@ -32,7 +32,8 @@ from pulsarscope.engine.row_batch import Closed
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.model.limits import MEMORY_MAX_BYTES, WAITING_MAX_BYTES
-from pulsarscope.model.records import ConnectionRow, EntryMessages, FrameRow, MessageRow, RawFrame, RowList, finding_row, row_type
+from pulsarscope.model.records import ConnectionRow, FrameRow, MessageRow, RawFrame, finding_row, row_type
+from pulsarscope.model.row_lists import EntryMessages, RowList
 from pulsarscope.tcp import ConnectionEvents
 from pulsarscope.tcp.connection import ClosedConnection, Connection
 
@@ -106,6 +107,8 @@ class Timelines:
         columns = options.message_columns
         self.message_type = MessageRow if columns is None else row_type(MessageRow.kind, columns)
         """Type of message rows."""
+        self.message_types = (self.message_type, EntryMessages)
+        """Types of messages among rows: rows, and the messages of an entry together."""
         self.gives_payloads = options.payload is not None and (columns is None or "payload" in columns)
         """True when message rows hold payload."""
         self._gives_messages = MessageRow.kind in options.records

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import EntryMessages
+from pulsarscope.model.row_lists import EntryMessages
 
 
 def split(rows: Sequence[Any]) -> tuple[Any, Sequence[Any]]:

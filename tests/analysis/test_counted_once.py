@@ -17,7 +17,8 @@ from pulsarscope.dissect.contract.legs import AnchorRow
 from pulsarscope.engine import parallel
 from pulsarscope.model.limits import HELD_ROWS_MAX
 from pulsarscope.model.ordered_rows import split
-from pulsarscope.model.records import EntryMessages, FindingRow, FrameRow, MessageRow
+from pulsarscope.model.records import FindingRow, FrameRow, MessageRow
+from pulsarscope.model.row_lists import EntryMessages
 from tests.places import CAPTURES
 from tests.scenarios.both_readers import blocks_of, reader
 from tests.scenarios.capturefile import Packet, write_pcap

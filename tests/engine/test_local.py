@@ -22,7 +22,8 @@ from pulsarscope.inputs.key_logs import read_key_logs
 from pulsarscope.model.errors import CaptureError, UsageError
 from pulsarscope.model.findings import CAPTURE_CODES
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import ConnectionRow, EntryMessages, FindingRow, FrameRow, MessageRow, RawFrame, Row, count_rows
+from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame, Row
+from pulsarscope.model.row_lists import EntryMessages, count_rows
 from pulsarscope.output.export.arrow import table
 from tests.places import CAPTURES
 from tests.scenarios import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame, write_pcap, write_pcapng

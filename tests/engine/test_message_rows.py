@@ -8,7 +8,8 @@ from typing import Any
 from pulsarscope.dissect.contract.events import LaterMessages, MessageEntry, SingleMessage
 from pulsarscope.engine.message_rows import MessageRows
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import MessageRow, RowList
+from pulsarscope.model.records import MessageRow
+from pulsarscope.model.row_lists import RowList
 
 
 def message(**values: Any) -> MessageRow:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pulsarscope.model.ordered_rows import in_parts, others, split
-from pulsarscope.model.records import EntryMessages, ExchangeRow, FindingRow, MessageRow, Row
+from pulsarscope.model.records import ExchangeRow, FindingRow, MessageRow, Row
+from pulsarscope.model.row_lists import EntryMessages
 
 
 class Ordered:

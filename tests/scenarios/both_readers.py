@@ -29,7 +29,8 @@ from pulsarscope.model import ordered_rows
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.platform import NATIVE, load_native
-from pulsarscope.model.records import ConnectionRow, EntryMessages
+from pulsarscope.model.records import ConnectionRow
+from pulsarscope.model.row_lists import EntryMessages
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.output.export.columns import cell_types, cells, json_texts
 from pulsarscope.output.export.ndjson import JsonLines

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.ordered_rows import as_ordered
 from pulsarscope.model.platform import install_command, load_native
-from pulsarscope.model.records import EntryMessages, columns
+from pulsarscope.model.records import columns
+from pulsarscope.model.row_lists import EntryMessages
 from pulsarscope.output.export.columns import cell_types, cells, is_constant, json_texts
 from pulsarscope.output.registry import CHECKSUM_COLUMNS
 

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.platform import install_command
-from pulsarscope.model.records import ROWS, EntryMessages, count_rows
+from pulsarscope.model.records import ROWS
+from pulsarscope.model.row_lists import EntryMessages, count_rows
 from pulsarscope.model.text import hint_for
 from pulsarscope.output.export.arrow import BATCH_ROWS, RecordBatches, require_pyarrow
 

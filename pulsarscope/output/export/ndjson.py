@@ -13,7 +13,8 @@ import msgspec
 from msgspec.structs import astuple
 
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import EntryMessages, ExchangeRow, FrameRow, MessageRow, columns, row_type
+from pulsarscope.model.records import ExchangeRow, FrameRow, MessageRow, columns, row_type
+from pulsarscope.model.row_lists import EntryMessages
 from pulsarscope.model.text import escape_json
 from pulsarscope.model.units import SECOND
 from pulsarscope.output.export.iso_times import IsoTimes

@@ -9,7 +9,8 @@ import msgspec
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.ordered_rows import in_columns, in_rows
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import EntryMessages, FindingRow, MessageRow
+from pulsarscope.model.records import FindingRow, MessageRow
+from pulsarscope.model.row_lists import EntryMessages
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.columns import json_lines
 from pulsarscope.output.export.sink import Sink

@@ -14,7 +14,8 @@ from pulsarscope.engine.local import Run
 from pulsarscope.engine.options import Options
 from pulsarscope.filter import Filter
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import ConnectionRow, MessageRow, count_rows
+from pulsarscope.model.records import ConnectionRow, MessageRow
+from pulsarscope.model.row_lists import count_rows
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.spark.data_source.source_options import ACROSS_CONNECTIONS, SourceOptions
 from pulsarscope.spark.rows.row_filters import RowFilters

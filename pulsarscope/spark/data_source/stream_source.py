@@ -21,7 +21,8 @@ from pulsarscope.capture import Inputs, Portion
 from pulsarscope.engine.options import Options
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import FindingRow, JourneyRow, MessageRow, count_rows
+from pulsarscope.model.records import FindingRow, JourneyRow, MessageRow
+from pulsarscope.model.row_lists import count_rows
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.spark.checkpoints.checkpoint import Checkpoint, LandedCapture
 from pulsarscope.spark.data_source.landing_folder import LandingFolder

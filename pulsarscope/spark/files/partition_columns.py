@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.records import EntryMessages
+from pulsarscope.model.row_lists import EntryMessages
 from pulsarscope.model.text import hint_for
 
 DATE, SOURCE = "date", "source"

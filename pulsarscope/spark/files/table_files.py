@@ -14,7 +14,7 @@ import msgspec
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
 from pulsarscope.model.errors import OutputError, UsageError
-from pulsarscope.model.records import count_rows
+from pulsarscope.model.row_lists import count_rows
 from pulsarscope.output.export.arrow import RecordBatches
 from pulsarscope.output.export.ndjson import JsonLines
 from pulsarscope.output.export.parquet import ParquetFile

@@ -18,7 +18,8 @@ from pulsarscope.engine.options import Options
 from pulsarscope.engine.packed_facts import place_of
 from pulsarscope.model.findings import Finding
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import ConnectionRow, FindingRow, JourneyRow, count_rows
+from pulsarscope.model.records import ConnectionRow, FindingRow, JourneyRow
+from pulsarscope.model.row_lists import count_rows
 from pulsarscope.spark.checkpoints.checkpoint import Checkpoint
 from pulsarscope.spark.checkpoints.fact_slices import FactWriter, evaluated, facts_of, read_slice, written
 from pulsarscope.spark.checkpoints.waiting_facts import ANCHORS, WaitingFacts, left_by, of_task

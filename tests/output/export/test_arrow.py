@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.records import ROWS, EntryMessages, MessageRow
+from pulsarscope.model.records import ROWS, MessageRow
+from pulsarscope.model.row_lists import EntryMessages
 from pulsarscope.output.export.arrow import RecordBatches, arrow_schema, require_pyarrow, table
 from pulsarscope.output.export.columns import json_texts
 from pulsarscope.output.export.parquet import repeating

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.records import EntryMessages, MessageRow, row_type
+from pulsarscope.model.records import MessageRow, row_type
+from pulsarscope.model.row_lists import EntryMessages
 from pulsarscope.output.export import ndjson
 from pulsarscope.output.registry import output
 from pulsarscope.protocols.pulsar.entry.batch import BatchReader

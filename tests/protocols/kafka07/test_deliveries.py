@@ -9,7 +9,8 @@ import pytest
 
 from pulsarscope.dissect.contract.events import SingleMessage
 from pulsarscope.engine.message_rows import MessageRows
-from pulsarscope.model.records import FrameRow, MessageRow, RowList
+from pulsarscope.model.records import FrameRow, MessageRow
+from pulsarscope.model.row_lists import RowList
 from pulsarscope.protocols.kafka07.deliveries import Deliveries
 from pulsarscope.protocols.kafka07.requests import MessageSet
 from tests.protocols.kafka07.cases import look, talk

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.records import EntryMessages
+from pulsarscope.model.row_lists import EntryMessages
 from pulsarscope.spark.files.partition_columns import by_folder, check_sources, columns_of, partition_columns
 
 DAY = 86_400 * 10**9

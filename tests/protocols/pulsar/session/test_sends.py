@@ -13,7 +13,7 @@ import pytest
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel import run as run_files
 from pulsarscope.model.limits import READ_BLOCK_BYTES, ROWS_MAX
-from pulsarscope.model.records import EntryMessages
+from pulsarscope.model.row_lists import EntryMessages
 from pulsarscope.protocols.pulsar.session import sends
 from tests.scenarios.both_readers import BothReaders, dissectors_of, reader, rows_of
 from tests.scenarios.capture_mutations import corpus_options

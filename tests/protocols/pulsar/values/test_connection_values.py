@@ -11,7 +11,7 @@ import pytest
 from pulsarscope.dissect.contract.capabilities import GivenSchema, PayloadContext
 from pulsarscope.engine.message_rows import VALUES_TOGETHER_MAX_BYTES
 from pulsarscope.model.limits import VALUES_MAX_BYTES
-from pulsarscope.model.records import RowList
+from pulsarscope.model.row_lists import RowList
 from pulsarscope.protocols.pulsar.session import sends
 from pulsarscope.protocols.pulsar.values import connection_values as connection
 from pulsarscope.protocols.pulsar.values.definition import Definition
