@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.consumers import consuming, publishing
-from tests.scenarios.commands import CONNECTED, PING, PONG, ack, delivery, flow, receipt, send, success
+from tests.scenarios.commands import CONNECTED, PING, PONG, ack, close_consumer, delivery, flow, receipt, send, success
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -148,6 +148,61 @@ def test_a_consumer_that_acknowledges_nothing_is_named(tmp_path: Path, length: i
     assert diagnosis.commands(row) == ["MESSAGE"]
     assert evidence["unacknowledged"] == got
     assert "limit" not in (row.text or "")
+
+
+def collecting(
+    every: int, length: float, *, kind: str = "Shared", older: bool = False, silent: float = 0.0, permits: int = 0
+) -> Conversation:
+    """A consumer that gets a message every so many ms, for all but the last `silent` seconds, and acknowledges none so far."""
+    talk = Conversation().server(PONG) if older else subscribed(connected(start=50 * MILLISECOND), kind=kind).client(flow(1000))
+    for entry in range(round((length - silent) * 1000 / every)):
+        wait_until(talk, entry * every * MILLISECOND + SECOND // 5).server(delivery(entry))
+        if permits and entry % permits == permits - 1:
+            talk.client(flow(permits))
+    wait_until(talk, round(length * SECOND) + SECOND // 4)
+    return talk.client(PING).server(PONG)
+
+
+@pytest.mark.parametrize(
+    ("every", "length", "kind", "permits"),
+    [*product((20, 300, 1000), (7, 12, 19), ("Shared", "Exclusive"), (0, 5)), (3500, 19, "Key_Shared", 0)],
+)
+@pytest.mark.parametrize("older", [False, True])
+def test_one_that_still_gets_messages_may_acknowledge_them_as_a_batch(
+    tmp_path: Path, every: int, length: int, kind: str, permits: int, *, older: bool
+) -> None:
+    talk = collecting(every, length, kind=kind, older=older, permits=permits)
+    found = diagnose(tmp_path, talk, publishing(length * 1000 // every, every * MILLISECOND))
+    assert NOT_ACKING not in found.codes
+    talk.client(ack(*range(round(length * 1000 / every))))
+    assert not {NOT_ACKING, UNDECIDED} & set(diagnose(tmp_path, talk).codes)
+
+
+@pytest.mark.parametrize(
+    ("every", "length", "silent"),
+    [*product((20, 300, 1000), (22, 40), (0.0, 2.0)), *product((20, 300), (9,), (5.0, 7.0)), *product((20, 300), (15,), (8.0, 12.0))],
+)
+@pytest.mark.parametrize("kind", ["Shared", "Exclusive"])
+def test_one_that_gets_them_for_longer_or_no_more_is_named(tmp_path: Path, every: int, length: int, silent: float, kind: str) -> None:
+    talk = collecting(every, length, kind=kind, silent=silent)
+    assert diagnose(tmp_path, talk).only(NOT_ACKING)[1]["unacknowledged"] == round((length - silent) * 1000 / every)
+
+
+@pytest.mark.parametrize(("got", "later", "length"), [*product((10, 60), (1, 3), (7, 12, 19))])
+def test_one_that_got_most_at_once_is_named_though_a_few_came_later(tmp_path: Path, got: int, later: int, length: int) -> None:
+    talk = subscribed(connected(start=50 * MILLISECOND)).client(flow(1000)).server(*map(delivery, range(got)))
+    for entry in range(got, got + later):
+        talk.wait(SECOND).server(delivery(entry))
+    wait_until(talk, length * SECOND).server(delivery(got + later)).client(PING)
+    diagnose(tmp_path, talk).only(NOT_ACKING)
+
+
+@pytest.mark.parametrize(("every", "length", "end"), [*product((20, 300, 1000), (7, 12), ("consumer", "fin", "rst"))])
+def test_one_that_ends_without_an_acknowledgement_collects_nothing(tmp_path: Path, every: int, length: int, end: str) -> None:
+    talk = collecting(every, length)
+    if end == "consumer":
+        talk.client(close_consumer(1, 9)).server(success(9)).wait(SECOND // 10).client(PING).server(PONG)
+    diagnose(tmp_path, talk.close() if end == "fin" else talk.reset("client") if end == "rst" else talk).only(NOT_ACKING)
 
 
 @pytest.mark.parametrize(("length", "got", "acks"), [*product((6, 9), (30, 40), (5, 10, 20))])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from pulsarscope.protocols.pulsar.rules.consumers.behind import Pace
 from pulsarscope.protocols.pulsar.rules.consumers.deliveries import Acknowledged
 from pulsarscope.protocols.pulsar.rules.consumers.pauses import Turns
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import REVIEW_NS, SHARED_TYPES, ConsumerState
+from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import is_collecting
 from pulsarscope.protocols.pulsar.rules.subscriptions.subscription_limit import EMIT_STEP
 from pulsarscope.protocols.pulsar.rules.subscriptions.unknown_acks import IdleAcks, UnknownAcks
 from pulsarscope.protocols.pulsar.waiting import EarlyAcks
@@ -191,6 +193,7 @@ class UnackedState(ConsumerState):
             "unacknowledged": self.messages,
             "oldest": position,
             "since": oldest.where.time,
+            "middle": self.middle,
             "begun": None if self.connection else self.seen,
             "taken_at": self.flowed_at,
             **self.pace.while_busy(self.messages),
@@ -203,6 +206,18 @@ class UnackedState(ConsumerState):
             "behind": self.behind,
             "is_encrypted": self.is_encrypted,
         }
+
+    @property
+    def middle(self) -> int:
+        """Time by which half of the entries that it holds had come, of which there must be at least one."""
+        return next(islice(self.entries.values(), len(self.entries) // 2, None)).where.time
+
+    def silence_limit(self, now: int, *, ending: bool, is_open: bool) -> str:
+        """Return the name of the limit of the time without an ACK."""
+        if not ending or self.acknowledged_at:
+            return "consumer-not-acking-seconds"
+        collects = is_open and self.closed_by is None and is_collecting(next(iter(self.entries.values())).where.time, self.middle, now)
+        return "consumer-not-acking-collecting-seconds" if collects else "consumer-not-acking-closed-seconds"
 
     @property
     def may_read(self) -> bool:

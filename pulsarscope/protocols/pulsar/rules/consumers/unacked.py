@@ -122,7 +122,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         position, oldest = next(iter(consumer.entries.items()))
         age = now - oldest.where.time
         thresholds = self.context.thresholds
-        limit = "consumer-not-acking-closed-seconds" if ending and not consumer.acknowledged_at else "consumer-not-acking-seconds"
+        limit = consumer.silence_limit(now, ending=ending, is_open=self.open)
         silent = min(age, now - consumer.acknowledged_at) >= thresholds.ns(limit) and not self._may_have_acked(consumer, now)
         if silent and not consumer.may_read and consumer.messages >= thresholds["consumer-not-acking-messages"]:
             self._report_not_acking(consumer, now, limit, "consumer-not-acking-messages")

@@ -72,6 +72,14 @@ THRESHOLDS = (
         ("consumer-not-acking",),
     ),
     Threshold(
+        "consumer-not-acking-collecting-seconds",
+        20,
+        SECONDS,
+        "Time from the first message to the end of the capture without any ACK, for a consumer that still gets messages: an application "
+        "may acknowledge a batch when it is complete.",
+        ("consumer-not-acking",),
+    ),
+    Threshold(
         "consumer-not-acking-older-seconds",
         4,
         SECONDS,
@@ -179,6 +187,11 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
             report("consumer-undecided", where, text, evidence)
 
 
+def is_collecting(since: int, middle: int, now: int) -> bool:
+    """Return True when messages kept coming for at least half of the time since the first; `middle`: when half of them had come."""
+    return 4 * (middle - since) >= now - since
+
+
 def stopping_ns(thresholds: Thresholds, begun: int | None, active_at: int) -> int:
     """Return how long a consumer may rest before its end when its application shuts down, in nanoseconds.
 
@@ -277,6 +290,8 @@ def _holding(values: dict[str, Any], rest: int, until: int, thresholds: Threshol
     text += duration(until - values["since"])
     if not values["active_at"]:
         name = "consumer-not-acking-older-seconds" if values["is_older"] else "consumer-not-acking-first-seconds"
+        if not values["closed"] and is_collecting(values["since"], values["middle"], until):
+            name = "consumer-not-acking-collecting-seconds"
         why = f"{OF_READERS if values['is_older'] else ''}{UNREADABLE if values['is_encrypted'] else ''}"
         return f"{text}, and acknowledged none{why}.", name
     text = f"{text}, and its latest ACK was {duration(rest)} before."
