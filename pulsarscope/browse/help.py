@@ -12,6 +12,7 @@ from textual.widgets import Static
 
 KEYS: list[BindingType] = [
     Binding("q", "quit", "Quit"),
+    Binding("ctrl+c", "quit", "Quit", show=False),  # textual would only say that it is another key
     Binding("question_mark", "help", "Keys"),
     Binding("f", "prompt('filter')", "Filter"),
     Binding("slash", "prompt('search')", "Search"),
@@ -65,7 +66,7 @@ Pages      1 frames   2 findings   3 messages   4 connections
            Enter on a finding or message goes to its frame, on a
            connection to its frames
 Colours    D   light, dark; NO_COLOR=1 for none
-Quit       q
+Quit       q, Ctrl-C
 """
 
 

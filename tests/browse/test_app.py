@@ -82,6 +82,16 @@ def test_frames_are_listed_with_their_fields_below(captures: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("before", ["j", "f"], ids=["list", "filter"])
+def test_ctrl_c_quits(captures: Path, before: str) -> None:
+    async def steps(app: Any, pilot: Any) -> None:
+        await pilot.press(before, "ctrl+c")
+        await until(lambda: app._exit, pilot)
+
+    on_screen(steps, captures / "quickstart.pcapng")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 def test_lines_fit_the_screen(captures: Path, size: tuple[int, int]) -> None:
     async def steps(app: Any, pilot: Any) -> None:
