@@ -158,6 +158,7 @@ class CaptureLoop:
             self._record_triggers(control)
         self._record_secrets()
         self._writes.end()
+        self._count_shortened()
 
     def _capture(self, control: Control) -> None:
         last = False
@@ -199,6 +200,10 @@ class CaptureLoop:
             self._writes.check()
             for moment in control.triggers():
                 self.recorder.trigger(moment)
+            self._count_shortened()
+
+    def _count_shortened(self) -> None:
+        if self.recorder is not None:
             self.queue.counts[SHORTENED] = self.recorder.shortened
 
     def _record_secrets(self) -> None:

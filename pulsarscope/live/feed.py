@@ -6,13 +6,14 @@ The queue between them is bounded. When it is full, packets are skipped and repo
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from pulsarscope.capture import Block
 from pulsarscope.capture.steps import LiveStep, StepDecoder
-from pulsarscope.live.capture_loop import RING_FULL, WAIT_SECONDS, CaptureLoop, KeyLogFollower
+from pulsarscope.live.capture_loop import LATE_SECONDS, RING_FULL, WAIT_SECONDS, CaptureLoop, KeyLogFollower
 from pulsarscope.live.capture_worker import CaptureProcess, CaptureState, CaptureThread, CaptureWorker
 from pulsarscope.live.packet_queue import DROPPED, PACKETS, RING, SHORTENED, SKIPPED_BYTES, SKIPPED_PACKETS, MemoryQueue, SharedQueue
 from pulsarscope.live.packet_source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
@@ -27,7 +28,7 @@ REPORT_SECONDS = 10.0
 """Smallest interval between reports of losses."""
 
 PATIENCE_SECONDS = 1.0
-"""Time after the stop of a capture at which packets that still wait to be decoded are reported."""
+"""Time after the stop of a capture at which packets that still wait to be decoded, or written, are reported."""
 
 LAG_SECONDS = 5.0
 """Delay of decoding above which the delay is reported."""
@@ -165,7 +166,14 @@ class LiveFeed:
     def close(self) -> None:
         """Stop, end the recording, and close the source."""
         self.steps.close()
-        self._worker.join()
+        line = "still writing captured packets; Ctrl-C does not wait for them"
+        waiting = threading.Timer(LATE_SECONDS + PATIENCE_SECONDS, self._notify, [line])
+        waiting.daemon = True
+        waiting.start()
+        try:
+            self._worker.join()
+        finally:
+            waiting.cancel()
 
     def _captured(self) -> Generator[LiveStep, None, None]:
         self.start()

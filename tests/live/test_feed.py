@@ -19,7 +19,7 @@ from pulsarscope.live import feed as module
 from pulsarscope.live.capture_worker import CaptureState
 from pulsarscope.live.feed import LiveFeed
 from pulsarscope.live.packet_source import CapturedPackets
-from pulsarscope.live.recorder import Recorder, Rotation
+from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
 from pulsarscope.model.errors import OutputError
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.output.export.pcapng import interface_block, section_block, statistics_block
@@ -255,6 +255,43 @@ def test_packets_are_decoded_while_the_disk_stalls() -> None:
     recorder.goes_on.set()
     feed.close()
     assert len(recorder.packets) == 10
+
+
+@pytest.mark.parametrize("stalls", [False, True])
+def test_a_stop_says_that_it_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch, *, stalls: bool) -> None:
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(module, "LATE_SECONDS", 0)
+    recorder, told = StalledRecorder(), threading.Event()
+    lines: list[str] = []
+
+    def notify(line: str) -> None:
+        lines.append(line)
+        told.set()
+
+    feed = LiveFeed(source := Scripted([captured(0)]), recorder=recorder, notify=notify)
+    if not stalls:
+        recorder.goes_on.set()
+    feed.start()
+    source.exhausted.wait(5)
+    closing = threading.Thread(target=feed.close)
+    closing.start()
+    assert told.wait(5 if stalls else 0.5) == stalls
+    recorder.goes_on.set()
+    closing.join(10)
+    assert not closing.is_alive()
+    assert lines == ["still writing captured packets; Ctrl-C does not wait for them"] * stalls
+    assert len(recorder.packets) == 1
+
+
+@WORKERS
+def test_triggers_that_came_too_late_count_to_the_end(forks: bool, tmp_path: Path) -> None:
+    recorder = TriggeredRecorder(Recorder(str(tmp_path / "a.pcapng"), section_block(""), Rotation(numbered=True), bytes), 1)
+    feed = LiveFeed(source := Scripted([captured(number) for number in range(200)], forks=forks), recorder=recorder)
+    feed.start()
+    source.exhausted.wait(5)
+    feed.trigger(START - SECOND)
+    feed.close()
+    assert feed.health().shortened_triggers == 1
 
 
 class Late(Scripted):
