@@ -24,6 +24,9 @@ TIMEOUT = "from pytest-timeout"
 
 SLOW = "slow"
 
+SLOW_CASES = f"[{SLOW}]"
+"""End of the name of the slow cases of a test, in the form of a case: the name of the test alone chooses these, too."""
+
 SLOW_SECONDS_MAX = 900
 """Seconds for all slow cases of a test, any of which alone could take a good part of those for a test."""
 
@@ -44,7 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[TableItem] | None:
     """Make one item of all cases of a table, and one of those that are slow, unless single cases are requested."""
-    if not name.startswith("test") or collector.config.getoption(EACH_CASE) or any("[" in chosen for chosen in collector.config.args):
+    names_cases = any("[" in chosen.removesuffix(SLOW_CASES) for chosen in collector.config.args)
+    if not name.startswith("test") or names_cases or collector.config.getoption(EACH_CASE):
         return None
     return table_items(collector, name, obj)
 
@@ -92,7 +96,7 @@ def table_items(collector: Any, name: str, test: Any) -> list[TableItem] | None:
     for slow in (False, True):
         chosen = [case for case, is_slow in cases if (is_slow or bool(others)) == slow]
         if chosen:
-            items.append(_item(collector, f"{name}-{SLOW}" if items else name, test, chosen, signature, slow=slow))
+            items.append(_item(collector, f"{name}{SLOW_CASES}" if items else name, test, chosen, signature, slow=slow))
     return items
 
 

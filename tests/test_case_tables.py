@@ -109,7 +109,8 @@ def test_slow_cases_are_a_test_of_their_own(tmp_path: Path) -> None:
     assert "2 failed, 1 deselected" in slow
     assert "1 of 2 cases failed: times=2, end='fin'" in slow
     assert "1 of 3 cases failed: times=3" in slow
-    assert "2 cases failed: times=2" in run(tmp_path, "MODULE::test_some-slow", module=OF_SLOW_CASES)
+    for name in ("test_some", "test_some[slow]"):
+        assert "1 of 2 cases failed: times=2, end='fin'" in run(tmp_path, f"MODULE::{name}", "-m", "slow", module=OF_SLOW_CASES)
 
 
 @pytest.mark.slow
