@@ -299,9 +299,8 @@ class Timeline:
         ended = EndedTimeline(packed_row(row) if row and wanted else None, doubt, *rest)
         if doubt is None or doubt.layer != "tls":
             return ended
-        return replace(
-            ended, held=tuple(found for found in self._held if self._settings.codes[found.code].to_act not in (None, BY_CAPTURING))
-        )
+        of_network = [found for found in self._held if self._settings.codes[found.code].to_act not in (None, BY_CAPTURING)]
+        return replace(ended, held=tuple(found for found in of_network if not found.counted))
 
     @property
     def closing(self) -> tuple[str, int] | None:

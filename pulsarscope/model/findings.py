@@ -67,7 +67,7 @@ class Finding(msgspec.Struct, gc=False):
     sender: str | None = None
     """Endpoint whose stream it is about, if it is about one; not part of its row."""
     counted: bool = False
-    """True when only rules learn of it: a later finding reports it together with others."""
+    """True when only rules learn of it: another finding reports it together with others, or it is none on its own."""
 
     @property
     def advice(self) -> str:

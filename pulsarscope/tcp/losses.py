@@ -40,6 +40,9 @@ LOSS_EPISODES_MIN = 10
 """Minimum time from the first of these losses to the last, and minimum number of their runs: after one outage, a sender resends its whole
 window at once."""
 
+HELD_UP_MAX = 32
+"""Number of the longest times that are kept one by one."""
+
 DOUBT_NANOSECONDS = 2_000_000_000
 """Time for which a segment that was sent twice may turn out to be a duplicate: a round trip, and the rest of a pause of its receiver."""
 
@@ -84,6 +87,8 @@ class Losses(msgspec.Struct, gc=False):
     """Their total duration, ns."""
     longest: int = 0
     """Duration of the longest, ns."""
+    held_up: list[tuple[int, int]] = []
+    """Durations and beginnings of the longest ones for segments that came again, ns: the peer got what followed that much later."""
     since: int = 0
     """Beginning of the latest of them, ns."""
     until: int = 0
@@ -127,7 +132,7 @@ class Losses(msgspec.Struct, gc=False):
             self.settle(segment[1])
 
     def _count(self, loss: Loss) -> None:
-        began, where, segments, resent, _ = loss
+        began, where, segments, resent, span = loss
         time = where[2]
         if not self.count:
             self.first, self.began, self.before = where, began, segments - 1
@@ -143,6 +148,8 @@ class Losses(msgspec.Struct, gc=False):
         self.waited += max(0, time - self.until) + max(0, self.since - began)
         self.since, self.until = min(self.since, began), max(self.until, time)
         self.longest = max(self.longest, time - began)
+        if span is not None:
+            self.held_up = sorted([*self.held_up, (time - began, began)])[-HELD_UP_MAX:]
 
     @property
     def is_heavy(self) -> bool:

@@ -32,6 +32,10 @@ def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: W
         evidence = {"direction": stream.index, "offset": run.offset, "size": run.size, "count": run.count, "took_ns": run.took}
         stream.log.append((end[1], finding("network-stall", text, evidence | {"acknowledged": reached}, run.first)))
     _report_hole(stream, peer, acknowledged, end)
+    if losses is not None and losses.held_up:
+        known = finding("network-loss", "", {"held_up": losses.held_up}, losses.first, stream.source)
+        known.counted = True
+        stream.log.append((end[1], known))
     if losses is not None and losses.is_heavy and 2 * _closed_for(peer, end) <= losses.waited:
         _report_losses(stream, losses, end)
     _report_late_acks(stream, peer, end)

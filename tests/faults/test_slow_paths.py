@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import pulsarscope as ps
-from tests.scenarios.capturefile import write_pcap
+from tests.scenarios.capturefile import Packet, write_pcap
 from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, created, lookup, producer, receipt, send
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 
@@ -75,3 +75,46 @@ def test_without_bare_acknowledgments_the_broker_is_blamed(tmp_path: Path) -> No
 
 def test_a_long_path_without_consequences_is_none(tmp_path: Path) -> None:
     assert verdict(tmp_path, publishing(step=300, stored_after=5)) == (None, [])
+
+
+def repairing(held_up: list[int], stored_after: list[int]) -> Conversation:
+    """A producer whose network loses SENDs, captured at its end: each is sent again after so many ms, if any, and stored so much later."""
+    talk = Conversation(acknowledge=False).handshake().client(CONNECT).server(CONNECTED).client(producer(1, "p", 2)).server(created("p", 2))
+    for number, (held, stored) in enumerate(zip(held_up, stored_after, strict=True)):
+        sent = talk.client(send(1, number)).packets[-1]
+        if held:
+            another = sent.data[:18] + len(talk.packets).to_bytes(2, "big") + sent.data[20:]  # its number says that it is no copy
+            talk.wait(held * MILLISECOND).packets.append(Packet(talk.time_ns, another))
+        talk.wait(stored * MILLISECOND).server(receipt(1, number, entry=number)).wait(SECOND // 5)
+    return talk
+
+
+FEW = [900 * (number in (4, 11, 17)) for number in range(24)]
+
+
+@pytest.mark.parametrize("held", [850, 1_200, 3_000])
+@pytest.mark.parametrize("stored", [5, 160])
+@pytest.mark.parametrize("end", ["open", "fin"])
+def test_what_the_network_held_up_is_not_the_time_of_the_broker(tmp_path: Path, held: int, stored: int, end: str) -> None:
+    talk = repairing([held * (each > 0) for each in FEW], [stored] * len(FEW))
+    assert SLOW not in codes_of(tmp_path, talk.close() if end == "fin" else talk)
+
+
+@pytest.mark.parametrize(
+    ("held_up", "stored_after"),
+    [
+        ([each // 3 for each in FEW], [5 + 2 * each for each in FEW]),  # most of the time is the broker's
+        (FEW, [5 + 2_000 * (number in (19, 20)) for number in range(24)]),  # other SENDs are slow
+        (FEW, [1_100] * 24),
+        (FEW, [500 * (number % 2) + 5 for number in range(24)]),  # as a limit of the broker holds them back
+        ([0] * 24, [5 + 2 * each for each in FEW]),
+        ([12_000 * (each > 0) for each in FEW], [5] * 24),  # far too long to excuse anything
+    ],
+)
+def test_a_broker_that_takes_longer_than_the_network_is_named(tmp_path: Path, held_up: list[int], stored_after: list[int]) -> None:
+    assert SLOW in codes_of(tmp_path, repairing(held_up, stored_after).close())
+
+
+def codes_of(folder: Path, talk: Conversation) -> list[str]:
+    """The codes of all findings of a diagnosis."""
+    return [record["code"] for record in ps.open(write_pcap(folder / "slow.pcap", talk.packets)).diagnose()["findings"]]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pulsarscope.tcp.losses import Losses
+from pulsarscope.tcp.losses import HELD_UP_MAX, Losses
 from tests.tcp.tape import BASES, CLIENT, SECOND, SERVER, Outcome, Tape
 
 LOSS = "network-loss"
@@ -68,6 +68,15 @@ def test_much_that_is_lost_for_long_is_reported(case: Lossy, end: str) -> None:
         assert evidence["resent"] == (evidence["count"] if end == "sender" else 0)
         assert evidence["longest_ns"] == case.delay * MILLISECOND
         assert evidence["waited_ns"] == evidence["waits"] * case.delay * MILLISECOND
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name.replace(" ", "-") for case in CASES])
+@pytest.mark.parametrize("end", ["sender", "receiver"])
+def test_rules_know_for_how_long_a_sender_was_held_up(case: Lossy, end: str) -> None:
+    """At its end of the path, even if that is no finding."""
+    times = [took for found in lost(case, end).only().counted for took, _ in found.evidence["held_up"]]
+    count = min(len(range(1, case.segments, case.nth)), HELD_UP_MAX) if end == "sender" and case.delay >= 150 else 0
+    assert times == [case.delay * MILLISECOND] * count
 
 
 def test_its_text_gives_share_and_time() -> None:

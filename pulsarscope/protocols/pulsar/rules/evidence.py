@@ -67,6 +67,12 @@ def closed_windows(context: RuleContext, host: str) -> list[ReportedFinding]:
     return [window for window in context.reported("zero-window") if window.evidence.get("host") == host]
 
 
+def held_up(context: RuleContext, since: int, until: int) -> int:
+    """Return the longest time, of those that overlap a stretch of time, for which the client sent a segment again, in nanoseconds."""
+    losses = [loss.evidence.get("held_up", ()) for loss in context.reported("network-loss") if loss.sender == context.client]
+    return max((took for times in losses for took, began in times if began <= until and since <= began + took), default=0)
+
+
 def gaps_in(context: RuleContext) -> list[ReportedFinding]:
     """Return the first findings about bytes of a connection that are missing in the capture."""
     found = [finding for code in GAP_CODES for finding in context.reported(code)] if context.lost else []

@@ -96,6 +96,8 @@ class SlowPublisher(NamedTuple):
     latency: int
     """Latency of the slowest SEND, whose place is `where`."""
     entry: str
+    is_held_back: bool
+    """True when many SENDs wait equally long, see `slow-publish-held-seconds`."""
 
     def may_take(self, waited: int) -> bool:
         """Return True when a SEND may wait for so long, in nanoseconds, for its turn: no longer than the slowest, nor than is usual.
@@ -178,4 +180,5 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
         f"{publisher.title} waits for its receipts: half of {plural(sends, 'SEND')} at least {duration(median)}, "
         f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max:,} in flight"
     )
-    return SlowPublisher("replication-stalled" if publisher.replicates else "slow-publish", where, text, evidence, longest, entry)
+    code = "replication-stalled" if publisher.replicates else "slow-publish"
+    return SlowPublisher(code, where, text, evidence, longest, entry, _is_held_back(publisher, sends, thresholds))

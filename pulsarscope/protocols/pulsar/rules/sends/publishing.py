@@ -12,7 +12,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import entry_key
-from pulsarscope.protocols.pulsar.rules.evidence import closed_windows, frame_names, gap_note, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.evidence import closed_windows, frame_names, gap_note, held_up, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.sends.ages import AGES, SENT_LATE, Aging, emit_stored_late
 from pulsarscope.protocols.pulsar.rules.sends.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
 from pulsarscope.protocols.pulsar.rules.sends.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
@@ -291,10 +291,13 @@ class PublishRule(ConnectionRule):
                 self._context.report(*aging.finding(row.client_bytes * 1e9 / max(row.end - row.start, 1)))
 
     def _waits_for_bytes(self, slow: SlowPublisher, row: ConnectionRow) -> bool:
-        """Return True if sending the bytes that a producer had in flight takes as long as its slowest SEND took."""
+        """Return True if sending the bytes that a producer had in flight, some of them again, takes as long as its slowest SEND took."""
         thresholds = self._context.thresholds
         on_its_way = self._largest + row.client_bytes * slow.evidence["in_flight_max"] / slow.evidence["sends"]
         takes = round(on_its_way * 1e9 / thresholds["slow-publish-bytes"])
+        held = held_up(self._context, slow.where.time, slow.where.time + slow.latency)
+        if held and not slow.is_held_back:
+            takes += held + min(slow.evidence["p50_ns"], thresholds.ns("slow-publish-seconds"))
         return bool(slow.latency <= min(takes, thresholds.ns("slow-publish-longest-seconds")))
 
     def _report_slow(self, slow: SlowPublisher, row: ConnectionRow | None = None) -> None:
