@@ -7,7 +7,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import replace
 
 from pulsarscope.dissect.contract.dissector import Dissector
 from pulsarscope.dissect.contract.frames import FrameBatch, KeptBytes, Origin
@@ -296,11 +295,9 @@ class Timeline:
         rest = self._settings.source, self.dissector if recognised else None
         if doubt is None and not wanted:
             return nothing_left(*rest)
-        ended = EndedTimeline(packed_row(row) if row and wanted else None, doubt, *rest)
-        if doubt is None or doubt.layer != "tls":
-            return ended
-        of_network = [found for found in self._held if self._settings.codes[found.code].to_act not in (None, BY_CAPTURING)]
-        return replace(ended, held=tuple(found for found in of_network if not found.counted))
+        held = [found for found in self._held if not found.counted] if doubt is not None and doubt.layer == "tls" else ()
+        of_network = tuple(found for found in held if self._settings.codes[found.code].to_act not in (None, BY_CAPTURING))
+        return EndedTimeline(packed_row(row) if row and wanted else None, doubt, *rest, of_network)
 
     @property
     def closing(self) -> tuple[str, int] | None:
