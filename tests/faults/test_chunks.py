@@ -73,6 +73,8 @@ def abandoned(numbers: range, story: str, rest: int) -> list[Conversation]:
     sender = chunks(connected(40001, host="10.0.0.7").client(producer()).server(created()), "client", numbers, 4, "u")
     waiting = chunks(wait_until(subscribed(connected()).client(flow(100)), SECOND), "server", numbers, 4, "u")
     talks = [sender.wait(SECOND), waiting]
+    if story == "late":
+        sender.wait(60 * SECOND)
     if story == "lost":
         sender.lose("client", 400).client(PING).server(PONG)
     if story != "open":
@@ -104,6 +106,7 @@ def test_a_producer_that_ends_within_a_message_is_named(sent: int, story: str, r
         (3, "open", 30),
         (3, "lost", 30),
         (3, "broker", 30),
+        (3, "late", 30),
         (3, "elsewhere", 30),
         (1, "elsewhere", 30),
         (1, "resumed", 30),

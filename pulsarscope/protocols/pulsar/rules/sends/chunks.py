@@ -91,6 +91,10 @@ class ChunkReceiver(msgspec.Struct):
     waited_ns: int = 0
     """Time from the last chunk to the end of the connection."""
 
+    def waited_since(self, time: int) -> int:
+        """Return how much of the time from the last chunk to the end of the connection came after a time, ns."""
+        return min(self.waited_ns, self.last.time + self.waited_ns - time)
+
     def add(self, chunk: int, count: int) -> None:
         """Add a chunk. The first chunk starts over, as in clients."""
         if chunk == 0:
@@ -145,7 +149,7 @@ class ChunkRule(ConnectionRule):
         """Emit the end of the wait for each incomplete message, and those that a client left incomplete when it closed the connection."""
         if row.closed_by == CLIENT and not may_lack(self._context, row.start, row.end, CLIENT):
             for uuid in self._unsent:
-                self._context.emit_fact(CHUNKS, uuid, last, "left", {})
+                self._context.emit_fact(CHUNKS, uuid, last, "left", {"time": row.end})
         for uuid, consumer in self._incomplete:
             self._context.emit_fact(CHUNKS, uuid, last, "ended", {"consumer_id": consumer, "lost": self._context.lost})
 
@@ -198,8 +202,8 @@ class ChunkedMessage(msgspec.Struct):
     """Entries by chunk."""
     receivers: dict[tuple[str, int], ChunkReceiver] = {}
     """Receivers by connection and consumer id."""
-    left: Where | None = None
-    """End of the latest connection that a client closed before it had sent all chunks."""
+    left: int | None = None
+    """End of the latest connection that a client closed before it had sent all chunks, ns."""
 
     def add(self, fact: Fact) -> None:
         """Add the next fact."""
@@ -209,7 +213,7 @@ class ChunkedMessage(msgspec.Struct):
         if what == "stored":
             self.stored[chunk] = values["entry"]
         elif what == "left":
-            self.left = where
+            self.left = max(self.left or 0, values["time"])
         elif what == "ended":
             if consumer in self.receivers:
                 self.receivers[consumer].waited_ns = where.time - self.receivers[consumer].last.time
@@ -286,7 +290,7 @@ def _evaluate_receiver(
 def _evaluate_left(key: str, message: ChunkedMessage, report: ReportFinding, thresholds: Thresholds) -> None:
     """Report a message of which a client sent only the first chunks, while a consumer waits for the others."""
     latest, left = message.latest, message.left
-    waited = max((receiver.waited_ns for receiver in message.receivers.values()), default=0)
+    waited = 0 if left is None else max((receiver.waited_since(left) for receiver in message.receivers.values()), default=0)
     # The capture may lack the connection that sends the last chunk; SENDs long before redeliveries were evaluated on their own.
     if left is None or not message.sent or max(message.sizes) == latest["count"] - 1 or waited <= thresholds.ns("chunk-stuck-seconds"):
         return
