@@ -30,6 +30,8 @@ REPORT_SECONDS = 10.0
 PATIENCE_SECONDS = 1.0
 """Time after the stop of a capture at which packets that still wait to be decoded, or written, are reported."""
 
+WRITING = "still writing captured packets; Ctrl-C does not wait for them"
+
 LAG_SECONDS = 5.0
 """Delay of decoding above which the delay is reported."""
 
@@ -150,6 +152,7 @@ class LiveFeed:
         """Capture until the end without decoding."""
         self.start()
         while self._worker.take(WAIT_SECONDS) is not None:
+            self._tell_wait()
             self._watch_interface()
 
     def trigger(self, moment: int) -> None:
@@ -166,8 +169,7 @@ class LiveFeed:
     def close(self) -> None:
         """Stop, end the recording, and close the source."""
         self.steps.close()
-        line = "still writing captured packets; Ctrl-C does not wait for them"
-        waiting = threading.Timer(LATE_SECONDS + PATIENCE_SECONDS, self._notify, [line])
+        waiting = threading.Timer(PATIENCE_SECONDS + LATE_SECONDS, self._notify, [WRITING])
         waiting.daemon = True
         waiting.start()
         try:
@@ -184,6 +186,7 @@ class LiveFeed:
                 skipped += entry
                 self._number += entry
                 if not entry:
+                    self._tell_wait()
                     self.lag = 0.0
                     yield self._step(present=time.time_ns())
             else:
@@ -216,10 +219,11 @@ class LiveFeed:
             self._notify(f"{self.name} is down: waiting for it" if down else f"{self.name} is up again")
 
     def _tell_wait(self) -> None:
-        """Report once, some time after the stop, how many packets still wait."""
-        if time.monotonic() - self._stopped > PATIENCE_SECONDS:
+        """Report once, some time after the stop, what is waited for."""
+        waited, size = time.monotonic() - self._stopped, self._worker.queue.waiting_bytes
+        if waited > PATIENCE_SECONDS + (0 if size else LATE_SECONDS):
             self._stopped = math.inf
-            self._notify(f"still decoding {plural(self._worker.queue.waiting_bytes, 'byte')} of packets; Ctrl-C skips them")
+            self._notify(f"still decoding {plural(size, 'byte')} of packets; Ctrl-C skips them" if size else WRITING)
 
     def _report(self, *, at_end: bool = False) -> Iterator[LiveStep]:
         """Yield a step with findings about losses and delay, if there are any."""

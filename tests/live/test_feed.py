@@ -10,16 +10,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from pulsarscope.capture import Block, BlockReader
+from pulsarscope.live import capture_loop
 from pulsarscope.live import feed as module
 from pulsarscope.live.capture_worker import CaptureState
 from pulsarscope.live.feed import LiveFeed
 from pulsarscope.live.packet_source import CapturedPackets
 from pulsarscope.live.recorder import Recorder, Rotation, TriggeredRecorder
+from pulsarscope.live.write_queue import WriteQueue
 from pulsarscope.model.errors import OutputError
 from pulsarscope.model.flow import source_of_key
 from pulsarscope.output.export.pcapng import interface_block, section_block, statistics_block
@@ -279,8 +282,27 @@ def test_a_stop_says_that_it_waits_for_the_disk(monkeypatch: pytest.MonkeyPatch,
     recorder.goes_on.set()
     closing.join(10)
     assert not closing.is_alive()
-    assert lines == ["still writing captured packets; Ctrl-C does not wait for them"] * stalls
+    assert lines == [module.WRITING] * stalls
     assert len(recorder.packets) == 1
+
+
+@pytest.mark.parametrize("decodes", [False, True])
+def test_a_stop_says_so_too_when_no_more_packets_can_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch, *, decodes: bool) -> None:
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(module, "LATE_SECONDS", 0)
+    monkeypatch.setattr(capture_loop, "WriteQueue", partial(WriteQueue, max_bytes=1))
+    recorder, told = StalledRecorder(), threading.Event()
+    source = Scripted(captured(number) for number in range(10))
+    feed = LiveFeed(source, recorder=recorder, queue_bytes=1 << 20 if decodes else None, notify=lambda _: told.set())
+    feed.start()
+    feed.stop()
+    reading = threading.Thread(target=(lambda: numbers(feed)) if decodes else feed.wait)
+    reading.start()
+    assert told.wait(5)
+    recorder.goes_on.set()
+    reading.join(10)
+    assert not reading.is_alive()
+    feed.close()
 
 
 @WORKERS
