@@ -119,7 +119,7 @@ def parts(
             if reader is not None:
                 reader.few_frames = engine.has_few_frames(block.packets)
                 reader.in_columns = engine.in_columns
-                reader.needs_small_blocks = engine.in_columns and options.any_order
+                reader.needs_small_blocks = options.any_order
             if options.live:
                 yield engine.settle(block.last_time, skipped=block.skipped)
         recognised = recognised or blocks.recognised

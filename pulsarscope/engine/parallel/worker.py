@@ -153,7 +153,7 @@ class Decode(msgspec.Struct, frozen=True):
                 return share.read(ReceivedBlocks(by_interface=by_interface), ahead=0)
             reader = BlockReader(path, file, by_interface=by_interface)
             reader.in_columns = engine.in_columns
-            reader.needs_small_blocks = engine.in_columns and options.any_order
+            reader.needs_small_blocks = options.any_order
             return share.read(reader)
 
         for part in parts(engine, self.inputs, options, read):
