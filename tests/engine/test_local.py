@@ -684,10 +684,15 @@ def test_packets_for_who_copies_them_are_of_the_connections_of_their_interfaces(
 
 
 @pytest.mark.parametrize("reader", ["off", "auto"])
-def test_reports_get_blocks_of_one_size_with_either_reader(reader: str) -> None:
+def test_reports_get_blocks_of_one_size_with_either_reader(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else findings at the ends of connections would come in another order, and the verdict would quote another one."""
-    path = str(CAPTURES / "errors.pcap")
+    readers: list[BlockReader] = []
+
+    def opened(*args: Any, **options: Any) -> BlockReader:
+        readers.append(BlockReader(*args, **options))
+        return readers[-1]
+
+    monkeypatch.setattr(pipeline, "BlockReader", opened)
     with installed_reader(reader):
-        blocks = BlockReader(path, 0)
-        list(pipeline.run_blocks(path, blocks, Options(frozenset({"finding"}), rules=True, any_order=True)))
-    assert blocks.needs_small_blocks
+        list(run([str(CAPTURES / "errors.pcap")], Options(frozenset({"finding"}), rules=True, any_order=True)))
+    assert [each.needs_small_blocks for each in readers] == [True]
