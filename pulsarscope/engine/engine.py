@@ -361,13 +361,14 @@ class Engine:
         index_of, steps, findings = self._timelines.steps(self._selected(events), MEMORY_MAX_BYTES - self._assembler.buffered_bytes)
         if self._rules is not None:
             self._rules.begin_part(findings, ends=True)
+        reported = [each for each in findings if not each.counted]
         if self._timelines.in_columns and self._rules is not None:
             steps = [*steps_in_rows(steps, self._timelines.settings[None].kept())]  # the rules report on one connection after the other
         elif self._timelines.in_columns:
             for stretch in in_stretches(steps, STEPS_TOGETHER, finished):
                 for part, _ in self._timelines.rows(stretch, index_of, keyed=False):
                     yield self._batch(self._evaluated(part, ())[0])
-            yield self._batch([each.row for each in findings if not each.counted])
+            yield self._batch([each.row for each in reported])
             return
         rows: list[Any] = []
         keys: list[RowKey] = []
@@ -384,9 +385,8 @@ class Engine:
                     yield self._batch(rows[: self._rows_max], keys[: self._rows_max])
                     del rows[: self._rows_max], keys[: self._rows_max]
                     payload_bytes = 0
-        rows += [each.row for each in findings if not each.counted]
-        keys += [(LOCATED, index_of[each.connection]) for each in findings if not each.counted]
-        yield self._batch(rows, keys)
+        keys += [(LOCATED, index_of[each.connection]) for each in reported]
+        yield self._batch([*rows, *(each.row for each in reported)], keys)
 
     def _selected(self, events: Sequence[ConnectionEvents]) -> Iterable[tuple[int, ConnectionEvents]]:
         """Count connections; return those to decode."""

@@ -89,6 +89,14 @@ class Run(Totals):
         self.complete = not self.stopped
 
 
+def open_reader(path: str, file: int, engine: Engine, options: Options, *, by_interface: bool) -> BlockReader:
+    """Return a reader of a file, whose blocks have the sizes that suit the engine and its options."""
+    reader = BlockReader(path, file, by_interface=by_interface)
+    reader.in_columns = engine.in_columns
+    reader.needs_small_blocks = options.any_order
+    return reader
+
+
 def parts(
     engine: Engine, inputs: Inputs, options: Options, read: Read | None = None, stopped: Callable[[], bool] = lambda: False
 ) -> Iterator[Iterator[RowBatch]]:
@@ -104,7 +112,7 @@ def parts(
             yield engine.end()
         reader: BlockReader | None = None
         if read is None:
-            blocks: Blocks = (reader := BlockReader(path, index, by_interface=inputs.by_interface))
+            blocks: Blocks = (reader := open_reader(path, index, engine, options, by_interface=inputs.by_interface))
         else:
             blocks = read(path, index)
         for block in blocks:
@@ -118,8 +126,6 @@ def parts(
             yield engine.feed(block, blocks.take_secrets())
             if reader is not None:
                 reader.few_frames = engine.has_few_frames(block.packets)
-                reader.in_columns = engine.in_columns
-                reader.needs_small_blocks = options.any_order
             if options.live:
                 yield engine.settle(block.last_time, skipped=block.skipped)
         recognised = recognised or blocks.recognised

@@ -11,12 +11,12 @@ from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
-from pulsarscope.capture import Block, BlockReader, Inputs
+from pulsarscope.capture import Block, Inputs
 from pulsarscope.capture.block import Blocks
 from pulsarscope.capture.steps import LiveStep, StepDecoder
 from pulsarscope.dissect.plugins.isolation import PluginWarning
 from pulsarscope.engine.engine import Engine
-from pulsarscope.engine.local import parts
+from pulsarscope.engine.local import open_reader, parts
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel.channel import SentKeys, pack, pack_facts, pack_keys, receive, send, send_bytes, unpack
 from pulsarscope.engine.parallel.connection_shares import ProcessShare, framings_of
@@ -151,10 +151,7 @@ class Decode(msgspec.Struct, frozen=True):
             by_interface = self.inputs.by_interface
             if self.by_steps:
                 return share.read(ReceivedBlocks(by_interface=by_interface), ahead=0)
-            reader = BlockReader(path, file, by_interface=by_interface)
-            reader.in_columns = engine.in_columns
-            reader.needs_small_blocks = options.any_order
-            return share.read(reader)
+            return share.read(open_reader(path, file, engine, options, by_interface=by_interface))
 
         for part in parts(engine, self.inputs, options, read):
             waiting: RowBatch | None = None

@@ -292,7 +292,7 @@ def _evaluate_left(key: str, message: ChunkedMessage, report: ReportFinding, thr
     latest, left = message.latest, message.left
     waited = 0 if left is None else max((receiver.waited_since(left) for receiver in message.receivers.values()), default=0)
     # The capture may lack the connection that sends the last chunk; SENDs long before redeliveries were evaluated on their own.
-    if left is None or not message.sent or max(message.sizes) == latest["count"] - 1 or waited <= thresholds.ns("chunk-stuck-seconds"):
+    if not message.sent or max(message.sizes) == latest["count"] - 1 or waited <= thresholds.ns("chunk-stuck-seconds"):
         return
     topic = f" on {latest['topic']}" if latest["topic"] else ""
     text = f"Producer {latest['producer_name'] or '?'} sent {len(message.sent)} of {latest['count']} chunks of message {key}{topic}"
