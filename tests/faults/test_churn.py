@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -102,6 +103,62 @@ def test_a_few_clients_one_after_the_other_are_a_note(number: int, every: int, n
 def test_a_client_made_for_each_message_without_a_busy_second(number: int, every: int, end: str, tmp_path: Path) -> None:
     rows = findings_of(tmp_path, *(job(index, every * MILLISECOND, end=end) for index in range(number)))
     assert only(rows, "connection-churn")[1]["count"] == number
+
+
+def ports_of(hosts: int, number: int, every: int) -> list[int]:
+    """Ports of connections that come `every` ns, of hosts in no order: each takes them in steps, and begins elsewhere every 10 s."""
+    chance = Random(hosts)  # noqa: S311 - a scenario
+    latest: dict[tuple[int, int], int] = {}
+    ports = []
+    for index in range(number):
+        place = chance.randrange(hosts), index * every // (10 * SECOND)
+        latest[place] = latest.get(place, chance.randrange(33_000, 60_000)) + 2 * chance.randrange(1, 9)
+        ports.append(latest[place])
+    return ports
+
+
+def device(port: int, start: int, *, lives: int = 200 * MILLISECOND, **fields: Any) -> Conversation:
+    """A device that connects, reports and leaves."""
+    talk = connected(port, start=start).client(producer(**fields)).server(created(fields.get("name", "p")))
+    talk.client(send(1, 0)).server(receipt(1, 0)).client(close_producer(1, 9)).server(success(9))
+    return talk.wait(lives).close()
+
+
+@pytest.mark.parametrize(("number", "every"), [(40, 400), (80, 300), (60, 700), (150, 90)])
+@pytest.mark.parametrize("hosts", [5, 16, 40])
+def test_devices_behind_one_address_may_be_no_churn(hosts: int, number: int, every: int, tmp_path: Path) -> None:
+    ports = ports_of(hosts, number, every * MILLISECOND)
+    chance = Random(every)  # noqa: S311 - a scenario
+    talks = [device(port, index * every * MILLISECOND + chance.randrange(every * MILLISECOND)) for index, port in enumerate(ports)]
+    rows = findings_of(tmp_path, *talks)
+    assert with_code(rows, "connection-churn") == []
+    (note,) = with_code(rows, "churn-undecided")
+    assert note.severity == "note"
+    assert note.text.endswith("; their ports are in no order, like those of several hosts behind one address.")
+
+
+@pytest.mark.parametrize(("number", "every"), [(40, 400), (80, 300), (60, 700), (150, 90)])
+def test_one_host_opens_its_ports_in_order(number: int, every: int, tmp_path: Path) -> None:
+    talks = [device(port, index * every * MILLISECOND) for index, port in enumerate(ports_of(1, number, every * MILLISECOND))]
+    assert only(findings_of(tmp_path, *talks), "connection-churn")[1]["count"] == number
+
+
+@pytest.mark.parametrize(
+    ("number", "every", "lives", "churn"), [(14, 300, 200, True), (60, 90, 40, True), (14, 700, 10, False), (60, 90, 1, False)]
+)
+def test_clients_that_never_overlap_by_chance_are_one(number: int, every: int, lives: int, tmp_path: Path, *, churn: bool) -> None:
+    """Their ports tell nothing: a translator chose them."""
+    ports = Random(number).sample(range(1_024, 65_000, 100), number)  # noqa: S311 - a scenario
+    talks = [device(port, index * every * MILLISECOND, lives=lives * MILLISECOND) for index, port in enumerate(ports)]
+    found = with_code(findings_of(tmp_path, *talks), "connection-churn")
+    assert bool(found) == churn
+
+
+@pytest.mark.parametrize(("names", "churn"), [(1, True), (2, True), (16, False), (60, True)])
+def test_names_that_come_again_are_those_of_different_clients(names: int, tmp_path: Path, *, churn: bool) -> None:
+    """Two that come twice a second each are churn all the same, and so are clients with a random name each."""
+    talks = [device(30000 + index, index * 500 * MILLISECOND, name=f"device-{index % names}") for index in range(60)]
+    assert bool(with_code(findings_of(tmp_path, *talks), "connection-churn")) == churn
 
 
 @pytest.mark.parametrize("number", [14, 40])

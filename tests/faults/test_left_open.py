@@ -134,6 +134,16 @@ def test_connections_that_start_together_or_work_are_not(
     assert with_code(findings_of(tmp_path, *talks), "connection-churn") == []
 
 
+@pytest.mark.parametrize(("ports", "name"), [((30000, 44000, 51000), ""), ((30000,), "user-{}")])
+def test_connections_of_different_hosts_or_users_are_not(ports: tuple[int, ...], name: str, tmp_path: Path) -> None:
+    talks = []
+    for number in range(21):
+        talk = connected(ports[number % len(ports)] + 2 * number, start=number * SECOND)
+        talk.client(producer(name=name.format(number) if name else "p")).server(created()).client(send()).server(receipt())
+        talks.append(wait_until(talk, 30 * SECOND).close())
+    assert with_code(findings_of(tmp_path, *talks), "connection-churn") == []
+
+
 @pytest.mark.parametrize(
     ("header", "fields"),
     [

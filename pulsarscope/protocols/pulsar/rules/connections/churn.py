@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Sized
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Fact, Handlers, ReportFinding, RuleContext, Where, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
-from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.rules.connections.left_open import HELD, LeftOpen, average_work, emit_left_open, report_left_open
+from pulsarscope.protocols.pulsar.rules.connections.left_open import (
+    HELD,
+    LeftOpen,
+    average_work,
+    chosen_name,
+    emit_left_open,
+    report_left_open,
+)
 from pulsarscope.protocols.pulsar.rules.connections.storms import Repetitions, is_system_topic
-from pulsarscope.protocols.pulsar.rules.evidence import SHORTEST_FRAME, frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 
 CODES = table(
     SESSION.warning(
         "connection-churn",
         "A client opens connections again and again, for hardly any work on each.",
-        "Share one client for the life of the process. Devices behind one address look the same: each should keep its connection.",
+        "Share one client for the life of the process. Processes of one host look the same: each should keep its connection.",
         to_act="the application",
     ),
     SESSION.warning(
@@ -43,8 +48,9 @@ CODES = table(
     ),
     SESSION.note(
         "churn-undecided",
-        "Clients of one host came one after the other and did hardly anything, but too few for a verdict.",
-        "A longer capture would show whether these are jobs that start now and then, or a client is made for each message.",
+        "Clients of one address came and did hardly anything: too few for a verdict, or they may be different ones.",
+        "A longer capture would show whether these are jobs that start now and then, or a client is made for each message; one at the "
+        "clients, whether several share the address, like devices behind NAT.",
     ),
 )
 
@@ -195,8 +201,8 @@ class ChurnRule(ConnectionRule):
         """Producers and consumers that the client closed, by topic."""
         self._sends: dict[int, int] = {}
         """SENDs of open producers by id."""
-        self._opened: dict[int, tuple[str, Where]] = {}
-        """Topic and PRODUCER of open producers by id."""
+        self._opened: dict[int, tuple[str, str | None, Where]] = {}
+        """Topic, chosen name and PRODUCER of open producers by id."""
         self._consumers: dict[int, ConsumerWork] = {}
         """Work of open consumers by id."""
         self._unsubscribed: dict[int, None] = {}
@@ -208,7 +214,8 @@ class ChurnRule(ConnectionRule):
 
     def _producer(self, row: FrameRow) -> None:
         if row.topic is not None and len(self._opened) < OPEN_MAX:
-            self._opened[(row.fields or NOTHING).get("producer_id", -1)] = row.topic, where_of(row)
+            fields = row.fields or NOTHING
+            self._opened[fields.get("producer_id", -1)] = row.topic, chosen_name(fields), where_of(row)
 
     def _send(self, row: FrameRow) -> None:
         self._count_sends((row.fields or NOTHING).get("producer_id", -1), 1)
@@ -306,20 +313,20 @@ class ChurnRule(ConnectionRule):
         limits = self._context.thresholds
         if not self._is_known:
             return
-        producers = [LeftOpen(topic, None, where, self._sends.get(number, 0)) for number, (topic, where) in self._opened.items()]
+        producers = [LeftOpen(topic, None, where, self._sends.get(number, 0)) for number, (topic, _, where) in self._opened.items()]
         known = [(work, work.opened) for work in self._consumers.values() if work.opened is not None]
         consumers = [LeftOpen(*of, work.done, work.latest, not work.acknowledged and work.first is not None) for work, of in known]
         for kind, opened in (("producer", producers), ("consumer", consumers)):
             limit, work = _WORK[kind]
             report_left_open(self._context, kind, work, limits[limit], opened, row.end)
         if len(self._opened) == 1 and not self._consumers:
-            for topic, _ in self._opened.values():
-                emit_left_open(self._context, RECONNECTS, topic, sum(self._sends.values()), row)
+            for topic, name, _ in self._opened.values():
+                emit_left_open(self._context, RECONNECTS, topic, name, sum(self._sends.values()), row)
         for kind, (limit, work) in _WORK.items():
             for topic, closed in self._closed[kind].items():
                 first, latest = closed.times[0], closed.times[-1]
                 span = latest.time - first.time
-                if not _is_churn(closed, closed.asked, span, limits, in_turn=span >= limits.ns("churn-busy"), slow=True):
+                if not is_churn(closed, closed.asked, span, limits, in_turn=span >= limits.ns("churn-busy"), slow=True):
                     continue
                 if closed.work > limits[limit] * closed.asked:
                     continue
@@ -381,7 +388,7 @@ def _consumer_id(row: FrameRow) -> int:
     return number
 
 
-def _is_churn(repetitions: Repetitions, count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool, slow: bool) -> bool:
+def is_churn(repetitions: Repetitions, count: int, span_ns: int, thresholds: Thresholds, *, in_turn: bool, slow: bool) -> bool:
     """Return True for repetitions with enough busy seconds, or enough of them in quick succession.
 
     `in_turn`: none begins before the previous one ends, unlike those that start at the same time. `slow`: all have one purpose.
@@ -393,58 +400,3 @@ def _is_churn(repetitions: Repetitions, count: int, span_ns: int, thresholds: Th
         longest = thresholds.ns("churn-slow-interval-seconds") if slow and count >= least else interval
         return count >= few and span_ns <= (count - 1) * longest
     return count >= least and (in_turn or span_ns >= 4 * interval) and span_ns <= (count - 1) * interval
-
-
-def evaluate_churn(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> list[Fact]:
-    """Report the connections of a client to a server that were opened far more often than they were used, and return their facts."""
-    short = [
-        fact
-        for fact in facts
-        if fact.values["closed_by"] == CLIENT
-        and not (fact.values["refused"] or fact.values["torn"])
-        and _most_frames(fact) <= thresholds["churn-frames"]
-        and fact.values["lifetime"] < thresholds.ns("connection-churn-seconds")
-    ]
-    if not short:
-        return []
-    short.sort(key=lambda fact: fact.values["start"])
-    opened = Repetitions(short[0].where)
-    for fact in short:
-        opened.repeat(fact.where._replace(time=fact.values["start"]), thresholds["churn-rate"])
-    first, last = short[0], short[-1]
-    ends = [fact.values["start"] + fact.values["lifetime"] for fact in short]
-    in_turn = all(end <= fact.values["start"] for end, fact in zip(ends, short[1:], strict=False))
-    topics = {fact.values["topic"] for fact in short}
-    is_one = len(topics) == 1 and None not in topics
-    begun = last.values["start"] - first.values["start"]
-    decided = _is_churn(opened, len(short), begun, thresholds, in_turn=in_turn, slow=is_one)
-    if not decided and not (in_turn and is_one and _may_be_churn(short, thresholds)):
-        return []
-    span = last.where.time - first.values["start"]
-    lived = max(fact.values["lifetime"] for fact in short)
-    text = (
-        f"{client} opened and closed {plural(len(short), 'connection')} to {server} in {duration(span)}; none lived longer than "
-        f"{duration(lived)}, and on none did it send more than {plural(max(map(_most_frames, short)), 'frame')}."
-    )
-    evidence = {
-        "frames": frame_names(fact.values["frame"] for fact in short),
-        "connections": [fact.where.connection for fact in short[:DIAGNOSIS_NAMES_MAX]],
-        "count": len(short),
-        "span_ns": span,
-        "lived_max_ns": lived,
-    }
-    report("connection-churn" if decided else "churn-undecided", first.where._replace(time=first.values["last"]), text, evidence)
-    return short if decided else []
-
-
-def _most_frames(fact: Fact) -> int:
-    """Return the maximum number of frames that the client sent: some may be among the missing bytes."""
-    frames: int = fact.values["client_frames"]
-    return frames + -(-(fact.values["client_missing"] or 0) // SHORTEST_FRAME)
-
-
-def _may_be_churn(short: Sequence[Fact], thresholds: Thresholds) -> bool:
-    longest = thresholds.ns("churn-undecided-interval-seconds")
-    starts = [fact.values["start"] for fact in short]
-    few = thresholds["churn-undecided-least"] <= len(starts) < thresholds["churn-least"]  # many at that pace are scheduled jobs
-    return few and all(after - before <= longest for before, after in pairwise(starts))

@@ -15,7 +15,8 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.churn import RECONNECTS
-from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand, Refusal, sends_again
+from pulsarscope.protocols.pulsar.rules.connections.closing_state import PASSING, PURPOSES, LastCommand, Refusal, sends_again
+from pulsarscope.protocols.pulsar.rules.connections.left_open import chosen_name
 from pulsarscope.protocols.pulsar.rules.connections.not_reading import report_not_reading
 from pulsarscope.protocols.pulsar.rules.connections.outages import CLOSED
 from pulsarscope.protocols.pulsar.rules.connections.silence import (
@@ -29,7 +30,7 @@ from pulsarscope.protocols.pulsar.rules.connections.silence import (
 from pulsarscope.protocols.pulsar.rules.connections.unknown import report_unknown
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH
-from pulsarscope.protocols.pulsar.session.exchanges import CLOSES, OPENS, REQUESTS
+from pulsarscope.protocols.pulsar.session.exchanges import CLOSES, OPENS
 from pulsarscope.protocols.pulsar.text.formatting import host, listing, port
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
@@ -64,10 +65,6 @@ OPEN_MAX = 1_000
 ABANDONED_MAX = 1_000
 """Unanswered SENDs of one connection that may be sent again: the default size of a producer's queue (maxPendingMessages)."""
 
-_PURPOSES = frozenset({"SEND", *(name for name, request in REQUESTS.items() if request.is_purpose)})
-"""Requests for which a client connects."""
-_PASSING = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
-"""Commands of the data path."""
 _OTHER = {CLIENT: SERVER, SERVER: CLIENT}
 
 
@@ -92,8 +89,8 @@ class ClosingRule(ConnectionRule):
         "_requests",
         "_resumed",
         "_round_trip_max_ns",
+        "_serves",
         "_successful",
-        "_topic",
         "_unanswered",
         "_waiting",
     )
@@ -129,8 +126,8 @@ class ClosingRule(ConnectionRule):
         self._refusal: Refusal | None = None
         self._malformed: str | None = None
         """Latest frame of the client that does not decode."""
-        self._topic: str | None = None
-        """Topic of the first producer or consumer."""
+        self._serves: tuple[str | None, str | None] = None, None
+        """Topic, and subscription or chosen name, of the first producer or consumer with a topic."""
         self._successful = False
         """True when a request for which the client connected succeeded."""
 
@@ -166,7 +163,8 @@ class ClosingRule(ConnectionRule):
         self._frame(row)
         fields = row.fields or {}
         noun, field = OPENS[row.command or ""]
-        number, self._topic = fields.get(field, -1), self._topic or bounded_name(row.topic)
+        number, serves = fields.get(field, -1), (row.topic, row.subscription or chosen_name(fields))
+        self._serves = self._serves if self._serves[0] else (bounded_name(serves[0]), bounded_name(serves[1]))
         if len(self._requests) < OPEN_MAX:
             name = bounded_name(fields.get("producer_name") or fields.get("consumer_name")) or number
             self._requests = self._requests or {}
@@ -202,7 +200,7 @@ class ClosingRule(ConnectionRule):
 
     def _exchange(self, row: ExchangeRow) -> None:
         if row.status == "ok":
-            self._successful = self._successful or row.request in _PURPOSES
+            self._successful = self._successful or row.request in PURPOSES
         elif row.status == "error":
             self._refusal = Refusal(row.error, response_name(row), row.time + (row.latency_ns or 0))
         elif row.status == "unanswered":
@@ -363,7 +361,9 @@ class ClosingRule(ConnectionRule):
             "unheard": not row.server_bytes,
             "refused": refusal is not None,
             "torn": row.closed == "rst" and (bool(self._unanswered) or any(noun == "consumer" for noun, _ in self._open)),
-            "topic": self._topic,
+            "topic": self._serves[0],
+            "identity": self._serves[1],
+            "port": port(self._context.client),
             "idle": self._idle_ns(),
             "cut": refusal is None and (row.closed_by == SERVER or (row.closed_by == CLIENT and bool(self._unanswered or reset_at_ping))),
         }
@@ -389,7 +389,7 @@ class ClosingRule(ConnectionRule):
             if type(row) is ExchangeRow:
                 if row.status == "ok" and row.request == "SEND" and self._successful:
                     continue
-            elif passing and row.status == "ok" and row.command in _PASSING:
+            elif passing and row.status == "ok" and row.command in PASSING:
                 latest[row.direction] = index
                 continue
             for before in latest.values():

@@ -6,6 +6,13 @@ from collections.abc import Container
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract.rules import Where
+from pulsarscope.protocols.pulsar.session.exchanges import REQUESTS
+
+PURPOSES = frozenset({"SEND", *(name for name, request in REQUESTS.items() if request.is_purpose)})
+"""Requests for which a client connects."""
+
+PASSING = frozenset({"SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "FLOW"})
+"""Commands of the data path."""
 
 
 class LastCommand(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding, RuleContext, Where, where_of
 from pulsarscope.model.flow import CLIENT
@@ -12,9 +12,10 @@ from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.protocols.pulsar.rules.connections.one_host import of_one_host
 from pulsarscope.protocols.pulsar.rules.connections.storms import is_system_topic
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
-from pulsarscope.protocols.pulsar.text.formatting import host
+from pulsarscope.protocols.pulsar.text.formatting import host, port
 
 LEFT = "left"
 """Fact about a connection that served one producer for hardly any SENDs, and was not closed afterwards."""
@@ -80,6 +81,11 @@ def report_left_open(context: RuleContext, kind: str, noun: str, most: float, op
         context.report(f"{kind}-churn", first, text, evidence)
 
 
+def chosen_name(fields: Mapping[str, Any]) -> str | None:
+    """Return the name in a PRODUCER if the application chose it: the broker's own names tell nothing about whom a producer serves."""
+    return fields.get("producer_name") or None if fields.get("user_provided_producer_name", True) else None
+
+
 def average_work(work: int, count: int, noun: str) -> str:
     """Return how much each of `count` producers or consumers did on average, as words: `noun` stands before "each" or "any"."""
     if not work:
@@ -97,7 +103,7 @@ def _without_busy(opened: Sequence[LeftOpen], end: int, least: int) -> list[Left
     return [each for each in opened if each.work or end - each.where.time >= least]
 
 
-def emit_left_open(context: RuleContext, key_rule: str, topic: str, sends: int, row: ConnectionRow) -> None:
+def emit_left_open(context: RuleContext, key_rule: str, topic: str, name: str | None, sends: int, row: ConnectionRow) -> None:
     """Emit a connection with a single producer and this many SENDs, unless it was closed soon or by the broker."""
     limits, life = context.thresholds, row.end - row.start
     if not 0 < sends <= limits["producer-churn-sends"] or life < limits.ns("connection-churn-seconds") or is_system_topic(topic):
@@ -109,18 +115,23 @@ def emit_left_open(context: RuleContext, key_rule: str, topic: str, sends: int, 
         or may_lack(context, row.start, row.end, CLIENT)
     ):
         return
-    values = {"start": row.start, "lifetime": life, "topic": topic, "sends": sends}
+    values = {"start": row.start, "lifetime": life, "topic": topic, "name": name, "sends": sends, "port": port(context.client)}
     context.emit_fact(key_rule, f"{host(context.client)}\n{context.server}", where_of(row), LEFT, values)
 
 
 def evaluate_left_open(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
-    """Report connections of a client to a server that were opened one after the other, each for hardly any SENDs, and left open."""
-    topics: dict[str, list[Fact]] = {}
+    """Report connections of a client to a server that were opened one after the other, each for hardly any SENDs, and left open.
+
+    Producers with names of their own serve someone else each, and clients of several hosts may share an address.
+    """
+    topics: dict[tuple[str, str | None], list[Fact]] = {}
     for fact in sorted(facts, key=lambda fact: fact.values["start"]):
-        topics.setdefault(fact.values["topic"], []).append(fact)
-    for topic, left in topics.items():
+        topics.setdefault((fact.values["topic"], fact.values["name"]), []).append(fact)
+    for (topic, _), left in topics.items():
         starts = [fact.values["start"] for fact in left]
         if not _keep_coming(starts, thresholds) or _grow([fact.values["sends"] for fact in left]):
+            continue
+        if not of_one_host([fact.values["port"] for fact in left]):
             continue
         work, lived = sum(fact.values["sends"] for fact in left) / len(left), max(fact.values["lifetime"] for fact in left)
         span = starts[-1] - starts[0]

@@ -12,9 +12,10 @@ from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
-from pulsarscope.protocols.pulsar.rules.connections.churn import RECONNECTS, evaluate_churn
+from pulsarscope.protocols.pulsar.rules.connections.churn import RECONNECTS
 from pulsarscope.protocols.pulsar.rules.connections.idle_cuts import evaluate_idle_cuts
 from pulsarscope.protocols.pulsar.rules.connections.left_open import LEFT, PROXIED, evaluate_left_open
+from pulsarscope.protocols.pulsar.rules.connections.short_lived import evaluate_churn
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import port
 
