@@ -2,7 +2,8 @@
 
 A host acknowledges within a fraction of a second, however slow its programs are, so these times are those of the path between the two
 hosts. One segment of a stream is measured at a time, from its packet to the first one that acknowledges it, wherever packets are captured.
-After a segment out of order, the measurement is given up: its acknowledgment would tell more about losses (Karn's algorithm).
+After a segment out of order, the acknowledgment tells more about losses (Karn's algorithm): not how long the path is, but for how long it
+held up the stream.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pulsarscope.model.tcp_flags import ACK, FIN, RST, SYN
+from pulsarscope.tcp.losses import longest
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, UNKNOWN, sequence_difference
 
 if TYPE_CHECKING:
@@ -30,8 +32,8 @@ ACK_LATE_NANOSECONDS = 750_000_000
 ACK_BOUNDS = ACK_PAUSE_NANOSECONDS, ACK_LATE_NANOSECONDS
 
 _packet_of = itemgetter(0)
-_Late = tuple[int, int, int]
-"""Packet and time of a late acknowledgment, and what it took, ns."""
+_Late = tuple[int, int, int, bool]
+"""Packet and time of a late acknowledgment, what it took in ns, and whether a segment out of order came before it."""
 
 
 class LateAcks(msgspec.Struct, gc=False):
@@ -43,6 +45,10 @@ class LateAcks(msgspec.Struct, gc=False):
     took: int = 0
     longest: int = 0
     """Their number, their total time and that of the slowest, ns."""
+    times: list[tuple[int, int]] = []
+    """Times and beginnings of the slowest, ns."""
+    held_up: list[tuple[int, int]] = []
+    """The same of those after a segment out of order, which are not counted."""
 
 
 class AckTimes(msgspec.Struct, gc=False):
@@ -52,6 +58,8 @@ class AckTimes(msgspec.Struct, gc=False):
     """Sequence number behind the segment that is measured; -1: none is."""
     sent: int = -ACK_PAUSE_NANOSECONDS
     """Time of that segment, or the previous one, ns."""
+    again: bool = False
+    """True when a segment out of order came after it."""
     bare: bool = False
     """True when a packet without data acknowledged one: the capture has such packets."""
     late: LateAcks | None = None
@@ -62,9 +70,11 @@ class AckTimes(msgspec.Struct, gc=False):
         if not (payload or cut) or flags & (SYN | RST):
             return
         if not in_order:
-            self.end = UNKNOWN
+            self.again = True
+            if len(payload) + cut <= 1:  # a keep-alive, as the compiled reader takes it
+                self.end = UNKNOWN
         elif self.end == UNKNOWN and time >= self.sent + ACK_PAUSE_NANOSECONDS:
-            self.end, self.sent = (seq + len(payload) + cut) & SEQUENCE_MASK, time
+            self.end, self.sent, self.again = (seq + len(payload) + cut) & SEQUENCE_MASK, time, False
 
     def answer(self, segment: Segment) -> _Late | None:
         """Take a packet of the other side; return the acknowledgment if it is late."""
@@ -74,12 +84,17 @@ class AckTimes(msgspec.Struct, gc=False):
         self.end = UNKNOWN
         self.bare = self.bare or not (payload or cut or flags & FIN)
         took = time - self.sent
-        return (packet, time, took) if took >= ACK_LATE_NANOSECONDS else None
+        return (packet, time, took, self.again) if took >= ACK_LATE_NANOSECONDS else None
 
     def add(self, late: _Late, file: int) -> None:
         """Count a late acknowledgment."""
-        packet, time, took = late
+        packet, time, took, again = late
         acks = self.late = self.late or LateAcks((file, packet, time))
+        if again:
+            acks.held_up = longest([*acks.held_up, (took, time - took)])
+            return
+        acks.first = acks.first if acks.count else (file, packet, time)
+        acks.times = longest([*acks.times, (took, time - took)])
         acks.count += 1
         acks.took += took
         acks.longest = max(acks.longest, took)
@@ -90,8 +105,10 @@ class AckTimes(msgspec.Struct, gc=False):
             segments = answers.cut(0)[0]  # none of the compiled reader's: it makes no copies of payloads
         compiled: Any = getattr(segments, "acknowledged", None)
         if compiled is not None and (not answers or type(answers) is type(segments)):
+            sent = self.sent if self.again else None
             (self.end, self.sent, self.bare), found = compiled(answers or None, (self.end, self.sent, self.bare), ACK_BOUNDS)
-            return found  # type: ignore[no-any-return]
+            self.again = self.sent == sent
+            return [(packet, time, took, time - took == sent) for packet, time, took in found]
         place, reply = 0, 0
         late: list[_Late] = []
         while True:

@@ -52,6 +52,11 @@ DOUBTFUL_MAX = 1_000
 _SACK = 5
 
 
+def longest(times: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the longest of some times, each a duration and a beginning."""
+    return sorted(times)[-HELD_UP_MAX:]
+
+
 class Loss(NamedTuple):
     """A segment that was missing, and then came; see `Losses.add`."""
 
@@ -149,7 +154,7 @@ class Losses(msgspec.Struct, gc=False):
         self.since, self.until = min(self.since, began), max(self.until, time)
         self.longest = max(self.longest, time - began)
         if span is not None:
-            self.held_up = sorted([*self.held_up, (time - began, began)])[-HELD_UP_MAX:]
+            self.held_up = longest([*self.held_up, (time - began, began)])
 
     @property
     def is_heavy(self) -> bool:

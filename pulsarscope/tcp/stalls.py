@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pulsarscope.model.text import duration, plural
+from pulsarscope.tcp.losses import longest
 from pulsarscope.tcp.stream_findings import STALL_NANOSECONDS_MIN, Where, finding
 
 if TYPE_CHECKING:
+    from pulsarscope.tcp.ack_times import LateAcks
     from pulsarscope.tcp.losses import Losses
     from pulsarscope.tcp.stream import Stream
 
@@ -32,13 +34,18 @@ def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: W
         evidence = {"direction": stream.index, "offset": run.offset, "size": run.size, "count": run.count, "took_ns": run.took}
         stream.log.append((end[1], finding("network-stall", text, evidence | {"acknowledged": reached}, run.first)))
     _report_hole(stream, peer, acknowledged, end)
-    if losses is not None and losses.held_up:
-        known = finding("network-loss", "", {"held_up": losses.held_up}, losses.first, stream.source)
+    late, is_known = _late_acks(stream, peer, end)
+    held_up = [] if losses is None else losses.held_up
+    if late is not None:  # those that are reported explain what waits for them
+        held_up = longest([*held_up, *late.held_up, *(late.times if is_known and late.count < LATE_ACKS_MIN else ())])
+    if held_up:
+        known = finding("network-loss", "", {"held_up": held_up}, end, stream.source)
         known.counted = True
         stream.log.append((end[1], known))
     if losses is not None and losses.is_heavy and 2 * _closed_for(peer, end) <= losses.waited:
         _report_losses(stream, losses, end)
-    _report_late_acks(stream, peer, end)
+    if late is not None and is_known and late.count >= LATE_ACKS_MIN:
+        _report_late_acks(stream, peer, late, end)
 
 
 def _closed_for(stream: Stream, end: Where) -> int:
@@ -86,19 +93,22 @@ def _report_hole(stream: Stream, peer: Stream, acknowledged: int | None, end: Wh
     stream.log.append((end[1], finding("network-stall", text, evidence, place)))
 
 
-def _report_late_acks(stream: Stream, peer: Stream, end: Where) -> None:
-    """Report that a stream which is about to end was acknowledged late again and again, if nothing else explains it."""
+def _late_acks(stream: Stream, peer: Stream, end: Where) -> tuple[LateAcks | None, bool]:
+    """Return the late acknowledgments of a stream that is about to end, and whether nothing but the path explains those in order."""
     times, stream.ack_times = stream.ack_times, None
     if times is None:
-        return
-    bare = times.bare
+        return None, False
     if peer.ack_times is not None:
-        peer.ack_times.bare = bare = bare or peer.ack_times.bare
-    # Without bare acknowledgments, the capture has only packets with data. Where it has holes, it may also lack acknowledgments.
-    is_sure = bare and all(each.missing == each.snaplen_gaps[1] and each.buffer is None for each in (stream, peer))
-    late = times.late
-    if late is None or late.count < LATE_ACKS_MIN or not is_sure or 2 * _closed_for(peer, end) > late.took:
-        return
+        times.bare = peer.ack_times.bare = times.bare or peer.ack_times.bare
+    if times.late is None or not times.bare:
+        return None, False  # the capture has only packets with data
+    # Where it has holes, it may also lack acknowledgments.
+    is_complete = all(each.missing == each.snaplen_gaps[1] and each.buffer is None for each in (stream, peer))
+    return times.late, is_complete and 2 * _closed_for(peer, end) <= times.late.took
+
+
+def _report_late_acks(stream: Stream, peer: Stream, late: LateAcks, end: Where) -> None:
+    """Report that a stream which is about to end was acknowledged late again and again."""
     text = (
         f"{peer.source} acknowledged what {stream.source} sent only after {duration(late.took // late.count)} on average, "
         f"{duration(late.longest)} at most, {plural(late.count, 'time')}: a round trip takes so long."

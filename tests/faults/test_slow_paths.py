@@ -115,6 +115,67 @@ def test_a_broker_that_takes_longer_than_the_network_is_named(tmp_path: Path, he
     assert SLOW in codes_of(tmp_path, repairing(held_up, stored_after).close())
 
 
+def standing_still(
+    pauses: dict[int, int], *, again: int = 0, stored: int = 5, bare: bool = True, sends: int = 24, together: bool = False
+) -> Conversation:
+    """A producer whose path stands still after some SENDs, for so many ms; `stored` ms after its end the receipt comes.
+
+    `again`: how often the client sends a SEND again in the meantime. `bare`: the capture has packets without data. `together`: the client
+    repeats another SEND with it, in one segment.
+    """
+    talk = Conversation(acknowledge=False).handshake().client(CONNECT).server(CONNECTED).client(producer(1, "p", 2)).server(created("p", 2))
+    for number in range(sends):
+        talk.client(send(1, number))
+        begun, pause = talk.packets[-1], pauses.get(number, 0)
+        if pause and together:
+            talk.client(send(1, 1_000 + number))
+            later = talk.packets[-1].data[54:]
+        for _ in range(again if pause else 0):
+            talk.wait(pause * MILLISECOND // (again + 1))
+            data = begun.data[54:] + (later if together else b"")
+            length = (40 + len(data)).to_bytes(2, "big")
+            another = begun.data[:16] + length + len(talk.packets).to_bytes(2, "big") + begun.data[20:54] + data
+            talk.packets.append(Packet(talk.time_ns, another))
+        talk.wait(pause * MILLISECOND // (again + 1 if pause else 1))
+        if bare:
+            talk.confirm()
+            for _ in range(again if pause else 0):
+                start = int.from_bytes(begun.data[38:42], "big")
+                talk.confirm(options=b"\1\1\5\x0a" + start.to_bytes(4, "big") + (start + len(begun.data) - 54).to_bytes(4, "big"))
+        talk.wait(stored * MILLISECOND).server(receipt(1, number, entry=number))
+        if pause and together:
+            talk.server(receipt(1, 1_000 + number, entry=1_000 + number))
+        talk.wait(SECOND // 5)
+    return talk
+
+
+@pytest.mark.parametrize("pauses", [{6: 2_600}, {6: 4_800, 15: 3_100}, {3: 1_900, 9: 2_700, 21: 2_800}])
+@pytest.mark.parametrize("again", [1, 2, 4])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_path_that_stands_still_loses_nothing_and_is_not_the_broker(
+    tmp_path: Path, pauses: dict[int, int], again: int, together: bool
+) -> None:
+    """What was sent again arrived twice, in the end."""
+    assert SLOW not in codes_of(tmp_path, standing_still(pauses, again=again, together=together).close())
+
+
+@pytest.mark.parametrize("pauses", [{6: 2_600}, {6: 2_600, 15: 3_900}])
+@pytest.mark.parametrize("stored", [5, 300])
+def test_one_or_two_late_acknowledgments_are_a_pause_of_the_path(tmp_path: Path, pauses: dict[int, int], stored: int) -> None:
+    assert not {SLOW, DELAY} & {*codes_of(tmp_path, standing_still(pauses, stored=stored).close())}
+
+
+@pytest.mark.parametrize("again", [0, 2])
+def test_a_late_receipt_is_no_late_acknowledgment(tmp_path: Path, again: int) -> None:
+    """A capture of packets with data only does not show when the broker's host acknowledged."""
+    assert SLOW in codes_of(tmp_path, standing_still({6: 4_600, 15: 4_100}, again=again, bare=False).close())
+
+
+@pytest.mark.parametrize(("pauses", "stored"), [({6: 1_100}, 2_700), ({6: 2_600}, 1_400), ({}, 1_200)])
+def test_a_pause_of_the_path_does_not_excuse_the_broker(tmp_path: Path, pauses: dict[int, int], stored: int) -> None:
+    assert SLOW in codes_of(tmp_path, standing_still(pauses, stored=stored).close())
+
+
 def codes_of(folder: Path, talk: Conversation) -> list[str]:
     """The codes of all findings of a diagnosis."""
     return [record["code"] for record in ps.open(write_pcap(folder / "slow.pcap", talk.packets)).diagnose()["findings"]]

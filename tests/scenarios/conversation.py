@@ -84,6 +84,11 @@ class Conversation:
         self._next[side] += 1
         return self
 
+    def confirm(self, by: str = "server", *, options: bytes = b"") -> Conversation:
+        """Acknowledge what came, without data."""
+        self._add(("client", "server").index(by), options=options)
+        return self
+
     def reset(self, by: str = "server", *, foreign: bool = False) -> Conversation:
         """Send a RST from one side, or, like a device that does not know the connection, in its name."""
         self._add(("client", "server").index(by), flags=RST if foreign else RST | ACK)

@@ -68,8 +68,8 @@ def closed_windows(context: RuleContext, host: str) -> list[ReportedFinding]:
 
 
 def held_up(context: RuleContext, since: int, until: int) -> int:
-    """Return the longest time, of those that overlap a stretch of time, for which the client sent a segment again, in nanoseconds."""
-    losses = [loss.evidence.get("held_up", ()) for loss in context.reported("network-loss") if loss.sender == context.client]
+    """Return the longest time, of those that overlap a stretch of time, for which the network held up either side, in nanoseconds."""
+    losses = [loss.evidence.get("held_up", ()) for loss in context.reported("network-loss")]
     return max((took for times in losses for took, began in times if began <= until and since <= began + took), default=0)
 
 

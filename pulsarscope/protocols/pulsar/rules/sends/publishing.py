@@ -297,7 +297,7 @@ class PublishRule(ConnectionRule):
         takes = round(on_its_way * 1e9 / thresholds["slow-publish-bytes"])
         held = held_up(self._context, slow.where.time, slow.where.time + slow.latency)
         if held and not slow.is_held_back:
-            takes += held + min(slow.evidence["p50_ns"], thresholds.ns("slow-publish-seconds"))
+            takes += held + thresholds.ns("slow-publish-seconds")
         return bool(slow.latency <= min(takes, thresholds.ns("slow-publish-longest-seconds")))
 
     def _report_slow(self, slow: SlowPublisher, row: ConnectionRow | None = None) -> None:
