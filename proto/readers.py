@@ -14,8 +14,6 @@ FieldRow = tuple[int, str, str, str, str]
 """As in the generated schema: number, name, type, label, name of the type's message or enumeration."""
 
 ROOTS = (
-    "CommandProducer",
-    "CommandProducerSuccess",
     "CommandSend",
     "CommandSendReceipt",
     "CommandMessage",

@@ -27,423 +27,6 @@ from pulsarscope.protocols.pulsar.frame.schema import ENUMS
 _COMMAND_ACK_ACK_TYPE = ENUMS["CommandAck.AckType"]
 _COMMAND_ACK_VALIDATION_ERROR = ENUMS["CommandAck.ValidationError"]
 _COMPRESSION_TYPE = ENUMS["CompressionType"]
-_PRODUCER_ACCESS_MODE = ENUMS["ProducerAccessMode"]
-_SCHEMA_TYPE = ENUMS["Schema.Type"]
-
-
-def key_value(data: bytes, at: int, end: int) -> dict[str, Any]:
-    if data[at] != 10:
-        raise UncommonFormError
-    size = data[at + 1]
-    at += 1 + 1
-    if size > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 14) - 16384
-        if byte > 127 or at + size > end:
-            raise UncommonFormError
-    stop = at + size
-    key_ = KEYS[data[at:stop]]
-    at = stop
-    if data[at] != 18:
-        raise UncommonFormError
-    size = data[at + 1]
-    at += 1 + 1
-    if size > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 14) - 16384
-        if byte > 127 or at + size > end:
-            raise UncommonFormError
-    stop = at + size
-    value_ = data[at:stop].decode()
-    at = stop
-    out: dict[str, Any] = {"key": key_, "value": value_}
-    if at == end:
-        return out
-    raise UncommonFormError
-
-
-def schema(data: bytes, at: int, end: int) -> dict[str, Any]:
-    if data[at] != 10:
-        raise UncommonFormError
-    size = data[at + 1]
-    at += 1 + 1
-    if size > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 14) - 16384
-        if byte > 127 or at + size > end:
-            raise UncommonFormError
-    stop = at + size
-    name_ = data[at:stop].decode()
-    at = stop
-    if data[at] != 26:
-        raise UncommonFormError
-    size = data[at + 1]
-    at += 1 + 1
-    if size > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 14) - 16384
-        if byte > 127 or at + size > end:
-            raise UncommonFormError
-    stop = at + size
-    schema_data_ = data[at:stop]
-    at = stop
-    if data[at] != 32:
-        raise UncommonFormError
-    type_ = _SCHEMA_TYPE[data[at + 1]]
-    at += 1 + 1
-    out: dict[str, Any] = {"name": name_, "schema_data": schema_data_, "type": type_}
-    if at == end:
-        return out
-    value: Any
-    items: list[Any]
-    tag = data[at]
-    if tag == 42:
-        items = out["properties"] = []
-        while tag == 42:
-            size = data[at + 1]
-            at += 1 + 1
-            if size > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[at]
-                    at += 1
-                    size += (byte << 14) - 16384
-                if byte > 127 or at + size > end:
-                    raise UncommonFormError
-            stop = at + size
-            value = key_value(data, at, stop)
-            at = stop
-            items.append(value)
-            if at == end:
-                return out
-            if at >= end:
-                raise UncommonFormError
-            tag = data[at]
-    raise UncommonFormError
-
-
-def command_producer(data: bytes, at: int, end: int) -> dict[str, Any]:
-    if data[at] != 10:
-        raise UncommonFormError
-    size = data[at + 1]
-    at += 1 + 1
-    if size > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 14) - 16384
-        if byte > 127 or at + size > end:
-            raise UncommonFormError
-    stop = at + size
-    topic_ = data[at:stop].decode()
-    at = stop
-    if data[at] != 16:
-        raise UncommonFormError
-    producer_id_ = data[at + 1]
-    at += 1 + 1
-    if producer_id_ > 127:
-        byte = data[at]
-        at += 1
-        producer_id_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            producer_id_ += (byte << 14) - 16384
-            if byte > 127:
-                producer_id_, at = long_int64(data, at, producer_id_)
-    if data[at] != 24:
-        raise UncommonFormError
-    request_id_ = data[at + 1]
-    at += 1 + 1
-    if request_id_ > 127:
-        byte = data[at]
-        at += 1
-        request_id_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            request_id_ += (byte << 14) - 16384
-            if byte > 127:
-                request_id_, at = long_int64(data, at, request_id_)
-    out: dict[str, Any] = {"topic": topic_, "producer_id": producer_id_, "request_id": request_id_}
-    if at == end:
-        return out
-    value: Any
-    items: list[Any]
-    tag = data[at]
-    if tag == 34:
-        size = data[at + 1]
-        at += 1 + 1
-        if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
-        stop = at + size
-        value = data[at:stop].decode()
-        at = stop
-        out["producer_name"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 40:
-        value = BOOLS[data[at + 1]]
-        at += 1 + 1
-        out["encrypted"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 50:
-        items = out["metadata"] = []
-        while tag == 50:
-            size = data[at + 1]
-            at += 1 + 1
-            if size > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[at]
-                    at += 1
-                    size += (byte << 14) - 16384
-                if byte > 127 or at + size > end:
-                    raise UncommonFormError
-            stop = at + size
-            value = key_value(data, at, stop)
-            at = stop
-            items.append(value)
-            if at == end:
-                return out
-            if at >= end:
-                raise UncommonFormError
-            tag = data[at]
-    if tag == 58:
-        size = data[at + 1]
-        at += 1 + 1
-        if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
-        stop = at + size
-        value = schema(data, at, stop)
-        at = stop
-        out["schema"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 64:
-        value = data[at + 1]
-        at += 1 + 1
-        if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
-        out["epoch"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 72:
-        value = BOOLS[data[at + 1]]
-        at += 1 + 1
-        out["user_provided_producer_name"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 80:
-        value = _PRODUCER_ACCESS_MODE[data[at + 1]]
-        at += 1 + 1
-        out["producer_access_mode"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 88:
-        value = data[at + 1]
-        at += 1 + 1
-        if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
-        out["topic_epoch"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 96:
-        value = BOOLS[data[at + 1]]
-        at += 1 + 1
-        out["txn_enabled"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 106:
-        size = data[at + 1]
-        at += 1 + 1
-        if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
-        stop = at + size
-        value = data[at:stop].decode()
-        at = stop
-        out["initial_subscription_name"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    raise UncommonFormError
-
-
-def command_producer_success(data: bytes, at: int, end: int) -> dict[str, Any]:
-    if data[at] != 8:
-        raise UncommonFormError
-    request_id_ = data[at + 1]
-    at += 1 + 1
-    if request_id_ > 127:
-        byte = data[at]
-        at += 1
-        request_id_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            request_id_ += (byte << 14) - 16384
-            if byte > 127:
-                request_id_, at = long_int64(data, at, request_id_)
-    if data[at] != 18:
-        raise UncommonFormError
-    size = data[at + 1]
-    at += 1 + 1
-    if size > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 14) - 16384
-        if byte > 127 or at + size > end:
-            raise UncommonFormError
-    stop = at + size
-    producer_name_ = data[at:stop].decode()
-    at = stop
-    out: dict[str, Any] = {"request_id": request_id_, "producer_name": producer_name_}
-    if at == end:
-        return out
-    value: Any
-    tag = data[at]
-    if tag == 24:
-        value = data[at + 1]
-        at += 1 + 1
-        if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
-        out["last_sequence_id"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 34:
-        size = data[at + 1]
-        at += 1 + 1
-        if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
-        stop = at + size
-        value = data[at:stop]
-        at = stop
-        out["schema_version"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 40:
-        value = data[at + 1]
-        at += 1 + 1
-        if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
-        out["topic_epoch"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 48:
-        value = BOOLS[data[at + 1]]
-        at += 1 + 1
-        out["producer_ready"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    raise UncommonFormError
 
 
 def message_id_data(data: bytes, at: int, end: int) -> dict[str, Any]:
@@ -1067,6 +650,47 @@ def command_flow(data: bytes, at: int, end: int) -> dict[str, Any]:
             if byte > 127:
                 messagePermits_, at = long_uint32(data, at, messagePermits_)
     out: dict[str, Any] = {"consumer_id": consumer_id_, "messagePermits": messagePermits_}
+    if at == end:
+        return out
+    raise UncommonFormError
+
+
+def key_value(data: bytes, at: int, end: int) -> dict[str, Any]:
+    if data[at] != 10:
+        raise UncommonFormError
+    size = data[at + 1]
+    at += 1 + 1
+    if size > 127:
+        byte = data[at]
+        at += 1
+        size += (byte << 7) - 128
+        if byte > 127:
+            byte = data[at]
+            at += 1
+            size += (byte << 14) - 16384
+        if byte > 127 or at + size > end:
+            raise UncommonFormError
+    stop = at + size
+    key_ = KEYS[data[at:stop]]
+    at = stop
+    if data[at] != 18:
+        raise UncommonFormError
+    size = data[at + 1]
+    at += 1 + 1
+    if size > 127:
+        byte = data[at]
+        at += 1
+        size += (byte << 7) - 128
+        if byte > 127:
+            byte = data[at]
+            at += 1
+            size += (byte << 14) - 16384
+        if byte > 127 or at + size > end:
+            raise UncommonFormError
+    stop = at + size
+    value_ = data[at:stop].decode()
+    at = stop
+    out: dict[str, Any] = {"key": key_, "value": value_}
     if at == end:
         return out
     raise UncommonFormError
@@ -1873,10 +1497,6 @@ def single_messages(
 
 
 READERS: dict[str, Reader] = {
-    "KeyValue": key_value,
-    "Schema": schema,
-    "CommandProducer": command_producer,
-    "CommandProducerSuccess": command_producer_success,
     "MessageIdData": message_id_data,
     "CommandSend": command_send,
     "CommandSendReceipt": command_send_receipt,
@@ -1884,6 +1504,7 @@ READERS: dict[str, Reader] = {
     "KeyLongValue": key_long_value,
     "CommandAck": command_ack,
     "CommandFlow": command_flow,
+    "KeyValue": key_value,
     "EncryptionKeys": encryption_keys,
     "MessageMetadata": message_metadata,
     "BrokerEntryMetadata": broker_entry_metadata,

@@ -27,8 +27,6 @@ FREQUENT = (
     "CommandSendReceipt",
     "CommandMessage",
     "CommandAck",
-    "CommandProducer",
-    "CommandProducerSuccess",
     "MessageMetadata",
     "BrokerEntryMetadata",
 )
