@@ -13,8 +13,9 @@ from typing import Any
 
 from pulsarscope.capture import Block
 from pulsarscope.capture.steps import LiveStep, StepDecoder
-from pulsarscope.live.capture_loop import LATE_SECONDS, RING_FULL, WAIT_SECONDS, CaptureLoop, KeyLogFollower
+from pulsarscope.live.capture_loop import LATE_SECONDS, RING_FULL, WAIT_SECONDS, CaptureLoop
 from pulsarscope.live.capture_worker import CaptureProcess, CaptureState, CaptureThread, CaptureWorker
+from pulsarscope.live.key_log_follower import KeyLogFollower
 from pulsarscope.live.packet_queue import DROPPED, PACKETS, RING, SHORTENED, SKIPPED_BYTES, SKIPPED_PACKETS, MemoryQueue, SharedQueue
 from pulsarscope.live.packet_source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
 from pulsarscope.model.errors import system_reason

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 from pulsarscope.capture import Block, BlockReader, CaptureInterface, PacketRecord
-from pulsarscope.live.capture_loop import KeyLogFollower
 from pulsarscope.live.capture_worker import CaptureState
+from pulsarscope.live.key_log_follower import KeyLogFollower
 from pulsarscope.live.packet_source import CapturedPackets, CaptureHealth, PacketWriter
 from pulsarscope.model.errors import PulsarscopeError
 from pulsarscope.model.text import STANDARD_INPUT, input_name

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsarscope.live.capture_loop import KeyLogFollower
+from pulsarscope.live.key_log_follower import KeyLogFollower
 from pulsarscope.model.errors import UsageError
 
 
@@ -35,7 +35,7 @@ def test_a_log_that_begins_anew_is_read_anew(tmp_path: Path) -> None:
 
 
 def test_a_large_log_comes_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsarscope.live.capture_loop.KEY_LOG_READ_MAX_BYTES", 10)
+    monkeypatch.setattr("pulsarscope.live.key_log_follower.KEY_LOG_READ_MAX_BYTES", 10)
     log = tmp_path / "keys"
     log.write_bytes(b"one\ntwo\nthree\n" + b"x" * 25 + b"\nend\n")
     follower = KeyLogFollower([str(log)])
