@@ -20,6 +20,7 @@ from pulsarscope.protocols.pulsar.session.batch_sizes import BatchSizes
 from pulsarscope.protocols.pulsar.session.description import describe, of_client, of_server
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, IN_ORDER, RESPONSES
 from pulsarscope.protocols.pulsar.session.frame_columns import observe_frames, open_frames
+from pulsarscope.protocols.pulsar.session.mixed_keys import KeyConsumer, add_consumer, examine
 from pulsarscope.protocols.pulsar.session.names import NAMING_COMMANDS, NO_NAMES, TOPICS_OF, Consumer, Names
 from pulsarscope.protocols.pulsar.session.open_requests import ASKED_IN_ORDER, EarlyKey, OpenRequests
 from pulsarscope.protocols.pulsar.session.remarks import incomplete, report_notes
@@ -42,8 +43,8 @@ class PulsarSession(Session):
 
     # fmt: off
     __slots__ = (
-        "_awaits_schemas", "_batch_sizes", "_client", "_consumers", "_creating", "_from_start", "_names_bytes", "_opens", "_opens_payloads",
-        "_requests", "_sends", "_server", "_settings", "_single_plan", "_wants_messages",
+        "_awaits_schemas", "_batch_sizes", "_client", "_consumers", "_creating", "_examined", "_from_start", "_names_bytes", "_opens",
+        "_opens_payloads", "_requests", "_sends", "_server", "_settings", "_single_plan", "_wants_messages",
     )
     # fmt: on
 
@@ -57,6 +58,7 @@ class PulsarSession(Session):
         self._requests = OpenRequests(context.pairing, settings.kinds)
         self._sends = Sends(self._requests)
         self._consumers: dict[int, Consumer] = NOTHING
+        self._examined: dict[int, KeyConsumer] = NOTHING  # consumers whose entries are examined; they are not among the others
         self._batch_sizes: BatchSizes | None = None
         self._client: tuple[Any, Any, Any] | None = None  # its version, protocol version and authentication method
         self._server: tuple[Any, Any] | None = None  # its version and protocol version
@@ -201,7 +203,7 @@ class PulsarSession(Session):
             if direction == PRODUCE:
                 row.topic, row.producer_id = (self._sends.producers.get(number) or _UNKNOWN_PRODUCER).topic, number
             else:
-                consumer = self._consumers.get(number) or _UNKNOWN_CONSUMER
+                consumer = self._consumer(number) or _UNKNOWN_CONSUMER
                 row.topic, row.subscription, row.consumer_id = consumer.topic, consumer.subscription, number
             if self._wants_messages:
                 events.append(self._opener.entry(row))
@@ -219,10 +221,13 @@ class PulsarSession(Session):
         stand_in = topic_of_ledger(message_id)
         return stand_in and self._settings.names.get(stand_in, stand_in)
 
+    def _consumer(self, number: int) -> Consumer | None:
+        return self._consumers.get(number) or self._examined.get(number)
+
     def _attached(self, number: int, message_id: Any, events: list[Event]) -> Consumer:
         """Return a consumer that has no topic, or is not known, and give it the topic of a message id from now on."""
         topic = self._topic_of(message_id)
-        consumer = self._consumers.get(number)
+        consumer = self._consumer(number)
         if topic is None:
             return consumer or _UNKNOWN_CONSUMER
         consumer = Consumer(topic, None if consumer is None else consumer.subscription)
@@ -260,7 +265,7 @@ class PulsarSession(Session):
 
     def _message(self, frames: SessionFrames, frame: FrameRow, fields: dict[str, Any], events: list[Event]) -> None:
         number = fields.get("consumer_id", -1)
-        consumer = self._consumers.get(number) or _UNKNOWN_CONSUMER
+        consumer = self._consumer(number) or _UNKNOWN_CONSUMER
         if consumer.topic is None:
             consumer = self._attached(number, fields.get("message_id"), events)
         metadata = frame.metadata
@@ -276,11 +281,13 @@ class PulsarSession(Session):
             self._requests.anchors.delivered(frame, fields)
         if messages > 1:
             self._remember_batch(fields.get("message_id") or {}, messages)
-        if not self._opens_payloads or self._is_plain(metadata):
+        if not self._opens_payloads:
             return
         notes: list[Note] = []
-        entry = self._opener.open(frame, frames.payload or b"", (DELIVER, number), notes)
+        entry = None if self._is_plain(metadata) else self._opener.open(frame, frames.payload or b"", (DELIVER, number), notes)
         report_notes(frame, notes, events)
+        if number in self._examined:
+            examine(self._examined, self._consumers, frame, entry, events)
         if entry is None:
             return
         base = entry.base
@@ -326,7 +333,7 @@ class PulsarSession(Session):
                 self._report_late(self._unread.overdue(frame.time), events)
         if command == "ACK":
             frame.extra = (self._batch_sizes or _NO_BATCHES).acknowledged(fields)
-            if fields.get("consumer_id", -1) not in self._consumers and (acknowledged := fields.get("message_id")):
+            if self._consumer(fields.get("consumer_id", -1)) is None and (acknowledged := fields.get("message_id")):
                 self._attached(fields.get("consumer_id", -1), acknowledged[0], events)
             self._requests.anchors.acknowledged(frame, fields, events)
         elif command == "CLOSE_PRODUCER":
@@ -387,7 +394,7 @@ class PulsarSession(Session):
             topic, name, subscription = bounded_name(topic), bounded_name(name), bounded_name(subscription)
         consumer_id, producer_id = get("consumer_id"), get("producer_id")
         if consumer_id is not None and command not in ("SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE"):
-            consumer = self._consumers.get(consumer_id)
+            consumer = self._consumer(consumer_id)
             if consumer is not None:
                 topic, subscription = consumer.topic, consumer.subscription
         elif producer_id is not None and command != "PRODUCER":
@@ -400,8 +407,8 @@ class PulsarSession(Session):
         """Register the id of a PRODUCER or SUBSCRIBE."""
         topic, name, subscription = names
         if frame.command == "SUBSCRIBE":
-            self._consumers = self._consumers or {}
-            remember(self._consumers, fields.get("consumer_id", -1), Consumer(topic, subscription), IDS_MAX)
+            self._consumers, self._examined = self._consumers or {}, self._examined or {}
+            add_consumer(self._consumers, self._examined if self._opens_payloads else None, fields, topic, subscription)
             self._bound_names(names, events)
             return
         number = fields.get("producer_id", -1)
@@ -422,12 +429,13 @@ class PulsarSession(Session):
         self._names_bytes += len(topic or "") + len(name or "") + len(subscription or "")
         if self._names_bytes <= PENDING_NAMES_MAX_BYTES:
             return
-        producers, consumers = self._sends.producers, self._consumers
+        producers, consumers, examined = self._sends.producers, self._consumers, self._examined
         for number, producer in drop_oldest(producers, len(producers) // 2):
             self._sends.give_up(number, producer, events)
         drop_oldest(consumers, len(consumers) // 2)
+        drop_oldest(examined, len(examined) // 2)
         self._names_bytes = sum(len(each.topic or "") + len(each.name or "") for each in producers.values())
-        self._names_bytes += sum(len(each.topic or "") + len(each.subscription or "") for each in consumers.values())
+        self._names_bytes += sum(len(each.topic or "") + len(each.subscription or "") for each in (*consumers.values(), *examined.values()))
 
     def _close_producer(self, number: int) -> None:
         """Note that the id may be given to another producer."""

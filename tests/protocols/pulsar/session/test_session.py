@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from pulsarscope.dissect.contract import pairing as pairing_module
 from pulsarscope.model.limits import NAME_MAX_CHARACTERS
 from pulsarscope.model.records import ExchangeRow, FindingRow, FrameRow, MessageRow
+from pulsarscope.protocols.pulsar.session import mixed_keys as keys_module
 from pulsarscope.protocols.pulsar.session import open_requests as requests_module
 from pulsarscope.protocols.pulsar.session import sends as sends_module
 from pulsarscope.protocols.pulsar.session import session as session_module
@@ -535,7 +536,7 @@ class TestRows:
 
 
 def bound(monkeypatch: pytest.MonkeyPatch, **bounds: int) -> None:
-    for module in (session_module, sends_module, requests_module):
+    for module in (session_module, sends_module, requests_module, keys_module):
         for name, value in bounds.items():
             monkeypatch.setattr(module, name, value, raising=False)
 

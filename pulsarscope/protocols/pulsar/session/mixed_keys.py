@@ -1,0 +1,113 @@
+"""Batches with several keys that Key_Shared consumers get.
+
+A broker does not open batches: it chooses the consumer by the key of the entry, which clients take from the first message. Messages with
+other keys come along, so that the messages of these keys go to several consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import repeat
+from typing import Any
+
+from pulsarscope.dissect.contract.events import Event, MessageEntry, Remark
+from pulsarscope.model.bounded_tables import remember
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.pulsar.message_ids import Position, position_of
+from pulsarscope.protocols.pulsar.session.names import Consumer
+from pulsarscope.protocols.pulsar.session.sends import IDS_MAX
+
+ENTRIES_MAX = 500
+"""Entries of a consumer that are examined. Producers rarely change how they batch, and the compiled reader does not see these entries."""
+
+JUMPS_MIN = 3
+"""Times that a consumer must skip entries until others certainly get them: entries that are already acknowledged are skipped, too."""
+
+
+EXAMINED_MAX = 1000
+"""Most consumers of a connection that are examined at a time: one for each partition of several topics."""
+
+
+class KeyConsumer(Consumer):
+    """A Key_Shared consumer that promises order, and what its first entries show."""
+
+    entries: int = 0
+    """Number of entries so far."""
+    latest: Position = (-1, -1)
+    jumps: int = 0
+    """Number of times that it did not get the entry behind the latest one of the ledger."""
+    mixed: Remark | None = None
+    """Finding about its first batch with several keys."""
+
+    def take(self, frame: FrameRow, entry: MessageEntry | None) -> None:
+        """Take an entry, opened if there was something to open."""
+        fields, metadata = frame.fields or {}, frame.metadata or {}
+        ledger, number = position = position_of(fields.get("message_id"))
+        if position > self.latest:
+            follows = number <= self.latest[1] + 1 or ledger != self.latest[0]
+            self.jumps += not (follows or "txnid_most_bits" in metadata)  # ends of transactions are entries, too
+            self.latest = position
+        self.entries += 1
+        if self.mixed is None and entry is not None and entry.columns is not None and len(keys := _keys(entry.columns)) > 1:
+            self.mixed = self._remark(frame, position, len(keys))
+
+    def _remark(self, frame: FrameRow, position: Position, keys: int) -> Remark:
+        messages = (frame.metadata or {}).get("num_messages_in_batch", 1)
+        consumer = (frame.fields or {}).get("consumer_id", -1)
+        text = (
+            f"Batch {position[0]}:{position[1]} of producer {frame.producer_name} has {messages:,} messages with {keys:,} keys. By the "
+            f"first key alone, consumer {consumer} of subscription {self.subscription} on {self.topic} got it; others get other batches."
+        )
+        evidence = {
+            "topic": self.topic,
+            "subscription": self.subscription,
+            "consumer_id": consumer,
+            "producer_name": frame.producer_name,
+            "message_id": [*position],
+            "messages": messages,
+            "keys": keys,
+        }
+        place = FrameRow(file=frame.file, packet=frame.packet, sub=frame.sub, time=frame.time)
+        return Remark("batch-mixes-keys", place, text, evidence, whole=True)
+
+
+def add_consumer(
+    consumers: dict[int, Consumer], examined: dict[int, KeyConsumer] | None, subscribe: dict[str, Any], topic: str | None, name: str | None
+) -> None:
+    """Add the consumer of a SUBSCRIBE to those whose entries are examined, unless that is None or full, or else to the others.
+
+    `subscribe`: its fields, `name`: its subscription.
+    """
+    number = subscribe.get("consumer_id", -1)
+    if examined:
+        examined.pop(number, None)
+    if examined is not None and len(examined) < EXAMINED_MAX and _promises_order(subscribe):
+        consumers.pop(number, None)
+        examined[number] = KeyConsumer(topic, name)
+    else:
+        remember(consumers, number, Consumer(topic, name), IDS_MAX)
+
+
+def examine(
+    examined: dict[int, KeyConsumer], consumers: dict[int, Consumer], frame: FrameRow, entry: MessageEntry | None, events: list[Event]
+) -> None:
+    """Examine the entry in a MESSAGE of an examined consumer, which moves to the others with the last one."""
+    number = (frame.fields or {}).get("consumer_id", -1)
+    consumer = examined[number]
+    consumer.take(frame, entry)
+    is_found = consumer.mixed is not None and consumer.jumps >= JUMPS_MIN
+    if is_found and consumer.mixed is not None:
+        events.append(consumer.mixed)
+    if is_found or consumer.entries >= ENTRIES_MAX:
+        del examined[number]
+        remember(consumers, number, Consumer(consumer.topic, consumer.subscription), IDS_MAX)
+
+
+def _promises_order(subscribe: Mapping[str, Any]) -> bool:
+    """Return True for the fields of a SUBSCRIBE to whose consumer the messages of each key are promised in order."""
+    return subscribe.get("subType") == "Key_Shared" and not (subscribe.get("keySharedMeta") or {}).get("allowOutOfOrderDelivery")
+
+
+def _keys(columns: Mapping[str, Any]) -> set[Any]:
+    """Return the keys of the messages of a batch by which consumers are chosen."""
+    return {ordering or key for ordering, key in zip(columns.get("ordering_key") or repeat(None), columns["key"], strict=False)} - {None}
