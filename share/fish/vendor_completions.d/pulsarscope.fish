@@ -372,28 +372,28 @@ function __pulsarscope_list
                 connection-churn connection-closed-by-broker connection-closed-by-client connection-reset connection-unknown \
                 consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused \
                 consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb \
-                decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both delivery-behind dispatch-limited \
-                dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice \
-                file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated \
-                frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-late keepalive-lost \
-                key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted \
-                message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large message-too-large-dropped \
-                messages-skipped midstream-start most-dead-lettered most-redelivered nested-too-deep nesting-too-deep network-loss \
-                network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range \
-                offset-skipped one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped \
-                packets-skipped partition-skew partition-stuck path-delay payload-decoder-failed permits-negative processed-twice \
-                produce-lost produce-unconfirmed producer-behind producer-busy producer-churn producer-fenced producer-id-reused \
-                producer-replaced producer-waiting proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded \
-                read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm \
-                redirect-not-followed redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm \
-                request-unanswered required-field-missing resend-deduplicated resend-loop reset-between response-mismatch \
-                response-unrequested retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered \
-                send-without-producer sequence-jump sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange \
-                slow-publish snaplen-truncated snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed \
-                tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port \
-                tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded \
-                trailing-bytes txn-failed txn-open txn-unavailable uncompressed-size-missing unknown-command unknown-enum \
-                unknown-link-type unload-burst unload-loop value-undecodable zero-window zlib-unfinished
+                decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-out-of-order delivered-to-both \
+                delivery-behind dispatch-limited dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping \
+                fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed \
+                frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-late \
+                keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced lookup-loop memory-cap \
+                message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large \
+                message-too-large-dropped messages-skipped midstream-start most-dead-lettered most-redelivered nested-too-deep \
+                nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
+                num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
+                packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck path-delay \
+                payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed producer-behind producer-busy \
+                producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting proxy-leg-failed proxy-legs \
+                published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one \
+                reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen replication-stalled request-failed \
+                request-id-reused request-retried request-storm request-unanswered required-field-missing resend-deduplicated \
+                resend-loop reset-between response-mismatch response-unrequested retry-without-close rule-failed schema-incompatible \
+                schema-unknown send-unanswered send-without-producer sequence-jump sequence-regression session-cap size-mismatch \
+                slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap time-backwards \
+                time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch \
+                tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated \
+                topic-terminated topic-unloaded trailing-bytes txn-failed txn-open txn-unavailable uncompressed-size-missing \
+                unknown-command unknown-enum unknown-link-type unload-burst unload-loop value-undecodable zero-window zlib-unfinished
         case kinds
             printf '%s\n' frame message exchange connection finding journey all
         case registry_sections
@@ -466,28 +466,28 @@ function __pulsarscope_list
                 connection-churn connection-closed-by-broker connection-closed-by-client connection-reset connection-unknown \
                 consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused \
                 consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb \
-                decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-to-both delivery-behind dispatch-limited \
-                dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping fetch-too-small fetched-twice \
-                file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed frame-too-large frame-truncated \
-                frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-late keepalive-lost \
-                key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced lookup-loop memory-cap message-corrupted \
-                message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large message-too-large-dropped \
-                messages-skipped midstream-start most-dead-lettered most-redelivered nested-too-deep nesting-too-deep network-loss \
-                network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar num-messages-mismatch offset-out-of-range \
-                offset-skipped one-sided-capture overlap-conflict packet-duplicate packet-length-odd packet-malformed packets-dropped \
-                packets-skipped partition-skew partition-stuck path-delay payload-decoder-failed permits-negative processed-twice \
-                produce-lost produce-unconfirmed producer-behind producer-busy producer-churn producer-fenced producer-id-reused \
-                producer-replaced producer-waiting proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded \
-                read-from-storage reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm \
-                redirect-not-followed redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm \
-                request-unanswered required-field-missing resend-deduplicated resend-loop reset-between response-mismatch \
-                response-unrequested retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered \
-                send-without-producer sequence-jump sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange \
-                slow-publish snaplen-truncated snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed \
-                tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port \
-                tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded \
-                trailing-bytes txn-failed txn-open txn-unavailable uncompressed-size-missing unknown-command unknown-enum \
-                unknown-link-type unload-burst unload-loop value-undecodable zero-window zlib-unfinished
+                decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-out-of-order delivered-to-both \
+                delivery-behind dispatch-limited dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping \
+                fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed \
+                frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-late \
+                keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced lookup-loop memory-cap \
+                message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large \
+                message-too-large-dropped messages-skipped midstream-start most-dead-lettered most-redelivered nested-too-deep \
+                nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
+                num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
+                packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck path-delay \
+                payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed producer-behind producer-busy \
+                producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting proxy-leg-failed proxy-legs \
+                published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one \
+                reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen replication-stalled request-failed \
+                request-id-reused request-retried request-storm request-unanswered required-field-missing resend-deduplicated \
+                resend-loop reset-between response-mismatch response-unrequested retry-without-close rule-failed schema-incompatible \
+                schema-unknown send-unanswered send-without-producer sequence-jump sequence-regression session-cap size-mismatch \
+                slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap time-backwards \
+                time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch \
+                tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated \
+                topic-terminated topic-unloaded trailing-bytes txn-failed txn-open txn-unavailable uncompressed-size-missing \
+                unknown-command unknown-enum unknown-link-type unload-burst unload-loop value-undecodable zero-window zlib-unfinished
     end
 end
 

@@ -85,6 +85,10 @@ class PermitState(ConsumerState):
     """Time of the FLOW since which it has had permits, in nanoseconds."""
     switched: bool = False
     """True when it was notified that it is active or standby, and has got nothing since."""
+    ordered_from: Position | None = None
+    """First entry since it became active, from which on the others come in order."""
+    rewound: bool = False
+    """True if its client has asked for entries again."""
     metadata: dict[str, Any] | None = None
     """Metadata of the furthest message."""
     reported: bool = False

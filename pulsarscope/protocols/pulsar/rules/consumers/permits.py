@@ -18,9 +18,9 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
-from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, permits_of, position_of
+from pulsarscope.protocols.pulsar.message_ids import batch_size, permits_of, position_of
+from pulsarscope.protocols.pulsar.rules.consumers.order import DeliveryOrder, is_rewound_by
 from pulsarscope.protocols.pulsar.rules.consumers.permit_state import (
-    ALONE,
     PermitState,
     count_turns,
     emit_joined,
@@ -35,7 +35,6 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import EMIT_NS
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, CONSUMERS_MAX, SHARED_TYPES, ConsumerRule
 from pulsarscope.protocols.pulsar.rules.subscriptions.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.subscriptions.failover import ACTIVE, TOOK, emit_change
-from pulsarscope.protocols.pulsar.rules.subscriptions.lag import SKIPPED, are_of_one_producer
 from pulsarscope.protocols.pulsar.rules.subscriptions.late import Late, emit_late
 from pulsarscope.protocols.pulsar.rules.subscriptions.partitions import emit_consumed
 from pulsarscope.protocols.pulsar.rules.subscriptions.positions import BEGAN, report_behind
@@ -76,8 +75,8 @@ THRESHOLDS = (
     ),
 )
 
-SKIPPED_MAX = 100
-"""Most facts on entries that the consumers of one connection skipped."""
+WAITS_MAX = 100
+"""Most facts on waits of the consumers of one connection."""
 
 
 class PermitRule(ConsumerRule[PermitState]):
@@ -93,8 +92,7 @@ class PermitRule(ConsumerRule[PermitState]):
         """Closed consumers: what was on its way when they left still arrives."""
         self._delayed = 0
         """Number of emitted messages with a time of delivery."""
-        self._skipped: list[tuple[int, Where, dict[str, Any]]] = []
-        """Facts on entries that consumers skipped: time before, delivery after, and values."""
+        self._order = DeliveryOrder(context)
         self._waits: list[tuple[str, Where, dict[str, Any]]] = []
         """Facts on waits that lasted until a consumer was closed: topic, start and values."""
         self._late: list[Late] = []
@@ -108,7 +106,7 @@ class PermitRule(ConsumerRule[PermitState]):
             self._evaluate_starvation(consumer, now, "consumer-starved-closed-seconds" if ending else "consumer-starved-seconds")
         wait = self._emit_wait(consumer, now, ending=ending)
         if ending:
-            if wait is not None and len(self._waits) < SKIPPED_MAX:
+            if wait is not None and len(self._waits) < WAITS_MAX:
                 self._waits.append(wait)
             self._emit_starving(consumer, now)
             self._emit_began(consumer, now)
@@ -186,8 +184,7 @@ class PermitRule(ConsumerRule[PermitState]):
         if consumer.permits < consumer.lowest:
             consumer.lowest, consumer.lowest_at = consumer.permits, where
         position = position_of(fields.get("message_id"))
-        if consumer.last is not None and consumer.last_at is not None and position > (consumer.last[0], consumer.last[1] + 1):
-            self._note_skipped(consumer, consumer.last, consumer.last_at, position, row)
+        self._order.add(consumer, position, row)
         if consumer.switched:
             consumer.switched = False
             if not consumer.active:  # brokers do not notify a standby that takes over from a consumer that left
@@ -228,6 +225,7 @@ class PermitRule(ConsumerRule[PermitState]):
     def _activity(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
             consumer.act(row.time)
+            consumer.rewound |= is_rewound_by(row)
 
     def _active_change(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
@@ -333,23 +331,13 @@ class PermitRule(ConsumerRule[PermitState]):
             }
             self.context.emit_fact(BACKLOG, consumer.topic, consumer.last_at, "delivered", values)
 
-    def _note_skipped(self, consumer: PermitState, last: Position, last_at: Where, position: Position, row: FrameRow) -> None:
-        """Note that entries are between two deliveries of the only active consumer of a subscription."""
-        is_alone = consumer.kind in ALONE and not (consumer.compacted or consumer.switched)
-        if is_alone and position[0] == last[0] and len(self._skipped) < SKIPPED_MAX and consumer.topic is not None:
-            sent = are_of_one_producer(consumer.metadata or {}, row.metadata or {}, position[1] - last[1])
-            values = {**consumer.evidence, "title": consumer.title, "before": last, "after": position, "frame": last_at.name}
-            self._skipped.append((last_at.time, where_of(row), values | {"sent": sent, "time": row.time}))
-
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Review all consumers, and emit the entries that they skipped, unless bytes are missing, which is known only at the end."""
         super().end(row, last)
         if not self.context.reported(ONE_SIDED):
             emit_resting(self.context, self._unknown, row.end, is_open=self.open)
         emit_late(self.context, self._late, row)
-        for since, where, values in self._skipped:
-            if not may_lack(self.context, since, row.end, SERVER):
-                self.context.emit_fact(BACKLOG, values["topic"], where._replace(time=row.end), SKIPPED, values)
+        self._order.end(row.end)
         for topic, where, values in self._waits:  # the broker may have sent messages to these consumers, too
             if may_lack(self.context, where.time, row.end, SERVER):
                 self.context.emit_fact(BACKLOG, topic, where._replace(time=row.end), "waiting", values | {"undecided": True})
@@ -444,6 +432,7 @@ class PermitRule(ConsumerRule[PermitState]):
         "MESSAGE": _message,
         "ACK": _activity,
         "REDELIVER_UNACKNOWLEDGED_MESSAGES": _activity,
+        "SEEK": _activity,
         "ACTIVE_CONSUMER_CHANGE": _active_change,
         "GET_LAST_MESSAGE_ID": _last_id_request,
         "GET_LAST_MESSAGE_ID_RESPONSE": _last_id_response,

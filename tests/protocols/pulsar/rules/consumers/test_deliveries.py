@@ -20,7 +20,7 @@ from pulsarscope.engine.parallel import run
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.rules.connections import clock
-from pulsarscope.protocols.pulsar.rules.consumers import acks, held, permits, redelivery, unacked
+from pulsarscope.protocols.pulsar.rules.consumers import acks, held, order, permits, redelivery, unacked
 from pulsarscope.protocols.pulsar.rules.consumers.deliveries import PlainDeliveries, deliveries_of, is_quiet
 from pulsarscope.protocols.pulsar.rules.sends import stored_twice
 from pulsarscope.protocols.pulsar.rules.subscriptions import backlog, shares
@@ -195,7 +195,7 @@ def skipping(consumers: int, gaps: int) -> Conversation:
 
 @pytest.mark.parametrize("choice", _DISSECTORS)
 def test_consumers_share_the_bound_on_what_is_passed_over(tmp_path: Path, choice: str) -> None:
-    path = write_pcap(tmp_path / "d.pcap", skipping(2, permits.SKIPPED_MAX + 30).packets)
+    path = write_pcap(tmp_path / "d.pcap", skipping(2, order.HOLES_MAX + 30).packets)
     expected = brought(path, "off", NEVER, LARGE_BLOCK_BYTES)
     assert sum("messages-skipped" in row for row in expected) == 2
     assert brought(path, choice, 32, LARGE_BLOCK_BYTES) == expected
@@ -204,14 +204,14 @@ def test_consumers_share_the_bound_on_what_is_passed_over(tmp_path: Path, choice
 @pytest.mark.parametrize("choice", _DISSECTORS)
 def test_a_rule_that_fails_in_columns_names_the_frame(tmp_path: Path, choice: str) -> None:
     path = write_pcap(tmp_path / "d.pcap", skipping(1, 8).packets)
-    note = permits.PermitRule._note_skipped
+    note = order.DeliveryOrder.add
 
-    def fail(self: Any, consumer: Any, last: Any, last_at: Any, position: tuple[int, int], row: FrameRow) -> None:
+    def fail(self: Any, consumer: Any, position: tuple[int, int], row: FrameRow) -> None:
         if position[1] == 12:
             raise ValueError("on purpose")
-        note(self, consumer, last, last_at, position, row)
+        note(self, consumer, position, row)
 
-    with patch.object(permits.PermitRule, "_note_skipped", fail):
+    with patch.object(order.DeliveryOrder, "add", fail):
         expected = brought(path, "off", NEVER)
         assert sum("rule-failed" in row for row in expected) == 1
         assert brought(path, choice, 1) == expected

@@ -1,0 +1,168 @@
+"""The order of the entries that an Exclusive or Failover consumer gets: entries left out, come late, or come again.
+
+Brokers send them in the order of storage, and again only when the client asks for it, seeks, or aborts a transaction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pulsarscope.dissect.contract.rules import RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING, remember
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import SERVER
+from pulsarscope.model.records import FrameRow
+from pulsarscope.protocols.pulsar.message_ids import Position
+from pulsarscope.protocols.pulsar.rules.consumers.permit_state import ALONE, PermitState
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names, may_lack
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, CONSUMERS_MAX
+from pulsarscope.protocols.pulsar.rules.subscriptions.lag import SKIPPED, are_of_one_producer
+
+CODES = table(
+    SESSION.warning(
+        "delivered-out-of-order",
+        "An Exclusive or Failover consumer got entries after later ones, or again, although its client had not asked for them.",
+        "Applications that rely on the order of the topic process these messages wrongly: look at the broker's version and log, and at "
+        "proxies between broker and client.",
+        ("messages-skipped",),
+        to_act="the broker's operators",
+    ),
+)
+
+HOLES_MAX = 100
+"""Most facts on entries that the consumers of one connection skipped."""
+
+
+class Hole(msgspec.Struct):
+    """Entries between two deliveries of one ledger."""
+
+    before: Position
+    after: Position
+    since: int
+    """Time of the first of these deliveries."""
+    where: Where
+    """Place of the second one."""
+    values: dict[str, Any]
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self.after[1] - self.before[1] - 1
+
+    def until(self, position: Position) -> Hole:
+        """Return the part before an entry."""
+        return msgspec.structs.replace(self, after=position, values=self.values | {"after": position})
+
+    def behind(self, position: Position) -> Hole:
+        """Return the part behind an entry."""
+        return msgspec.structs.replace(self, before=position, values=self.values | {"before": position})
+
+
+class Disorder(msgspec.Struct):
+    """What came late, or again, to a consumer."""
+
+    title: str
+    evidence: dict[str, Any]
+    begun: int
+    """Time from which on the client's frames matter."""
+    first: Position
+    latest: Position
+    """Latest entry before the first one."""
+    first_is_late: bool
+    """False if it had come before."""
+    where: Where
+    frames: list[str]
+    late: int = 0
+    again: int = 0
+
+
+class DeliveryOrder:
+    """The order of the deliveries on one connection."""
+
+    def __init__(self, context: RuleContext) -> None:
+        """Begin without any deliveries."""
+        self._context = context
+        self._holes: dict[int, list[Hole]] = NOTHING
+        """By consumer id."""
+        self._count = 0
+        self._disorders: dict[int, Disorder] = NOTHING
+
+    def add(self, consumer: PermitState, position: Position, row: FrameRow) -> None:
+        """Compare a delivery with the ones before it."""
+        if consumer.kind not in ALONE or consumer.compacted or consumer.topic is None:
+            return
+        last, last_at = consumer.last, consumer.last_at
+        if consumer.switched or last is None or last_at is None:
+            consumer.ordered_from = position if last is None or position > last else None  # else it gets entries again, up to the last
+        elif position > last:
+            consumer.ordered_from = consumer.ordered_from or position
+            if position[0] == last[0] and position[1] > last[1] + 1 and self._count < HOLES_MAX:
+                self._add_hole(consumer, last, last_at, position, row)
+        elif self._is_ordered(consumer, position):
+            self._add_disorder(consumer, last, position, row)
+
+    def _is_ordered(self, consumer: PermitState, position: Position) -> bool:
+        """Return True if a consumer must not get an entry that is not behind the latest one."""
+        is_after = consumer.ordered_from is not None and consumer.ordered_from <= position
+        return is_after and not consumer.rewound and consumer.persistent and self._count < HOLES_MAX
+
+    def _add_hole(self, consumer: PermitState, last: Position, last_at: Where, position: Position, row: FrameRow) -> None:
+        sent = are_of_one_producer(consumer.metadata or {}, row.metadata or {}, position[1] - last[1])
+        where = where_of(row)
+        values = {**consumer.evidence, "title": consumer.title, "before": last, "after": position, "frame": last_at.name}
+        hole = Hole(last, position, last_at.time, where, values | {"sent": sent, "time": row.time})
+        self._holes = self._holes or {}
+        self._holes.setdefault(consumer.number, []).append(hole)
+        self._count += 1
+
+    def _add_disorder(self, consumer: PermitState, last: Position, position: Position, row: FrameRow) -> None:
+        holes = self._holes.get(consumer.number, [])
+        hole = next((hole for hole in reversed(holes) if hole.before < position < hole.after), None)
+        self._disorders = self._disorders or {}
+        if (disorder := self._disorders.get(consumer.number)) is None:
+            where = where_of(row)
+            latest, frames = (last, []) if hole is None else (hole.after, [hole.where.name])
+            begun = (consumer.ready or where).time
+            disorder = Disorder(consumer.title, consumer.evidence, begun, position, latest, hole is not None, where, [*frames, where.name])
+            remember(self._disorders, consumer.number, disorder, CONSUMERS_MAX)
+        elif len(disorder.frames) < SAMPLES_MAX:
+            disorder.frames.append(where_of(row).name)
+        if hole is not None:
+            holes.remove(hole)
+            holes += [part for part in (hole.until(position), hole.behind(position)) if part.size]
+            disorder.late += 1
+        else:
+            disorder.again += 1
+
+    def end(self, now: int) -> None:
+        """Emit the entries that were skipped, and report what came in another order, unless bytes are missing: known only at the end."""
+        for holes in self._holes.values():
+            for hole in holes:
+                if not may_lack(self._context, hole.since, now, SERVER):
+                    self._context.emit_fact(BACKLOG, hole.values["topic"], hole.where._replace(time=now), SKIPPED, hole.values)
+        for disorder in self._disorders.values():
+            if not (may_lack(self._context, disorder.begun, now, SERVER) or may_lack(self._context, disorder.begun, now)):
+                self._report(disorder)
+
+    def _report(self, disorder: Disorder) -> None:
+        (ledger, entry), (last_ledger, last) = disorder.first, disorder.latest
+        course = f"after {last_ledger}:{last}" if disorder.first_is_late else "again"
+        counts = [f"{disorder.late:,} came late"] if disorder.late else []
+        counts += [f"{disorder.again:,} came again"] if disorder.again else []
+        text = f"{disorder.title} got {ledger}:{entry} {course}, though its client had not asked for it; in all, {' and '.join(counts)}"
+        evidence = {
+            "frames": frame_names(disorder.frames),
+            **disorder.evidence,
+            "message_id": [ledger, entry],
+            "after": [last_ledger, last],
+            "late": disorder.late,
+            "again": disorder.again,
+        }
+        self._context.report("delivered-out-of-order", disorder.where, f"{text}.", evidence)
+
+
+def is_rewound_by(row: FrameRow) -> bool:
+    """Return True for a frame of a client after which it gets entries again; `row`: a SEEK, an ACK or a request for redelivery."""
+    return row.command != "ACK" or "txnid_least_bits" in (row.fields or {})
