@@ -487,6 +487,31 @@ def test_a_broker_of_the_configuration_that_is_missed_by_nobody(how: str, health
     assert "broker-unreachable" not in problem_codes(findings_of(tmp_path, *talks))
 
 
+@pytest.mark.parametrize(("times", "every"), [(3, 12 * SECOND), (5, 6 * SECOND), (20, 3 * SECOND)])
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_dead_broker_of_a_list_is_tried_again_and_again(times: int, every: int, closed: bool, tmp_path: Path) -> None:
+    other = working(("10.0.0.3", 6650), SECOND)
+    other = wait_until(other, (times + 1) * every).close() if closed else other
+    rows = findings_of(tmp_path, *tries("unanswered", times, every), other)
+    text, evidence = only(rows, "listed-broker-dead")
+    assert (evidence["count"], evidence["others"]) == (times, ["10.0.0.3:6650"])
+    assert "10.0.0.2:6650" in text
+    assert problem_codes(rows) == ["listed-broker-dead"]
+
+
+@pytest.mark.parametrize("how", ["refused", "few", "soon", "answered once", "of another port"])
+def test_a_broker_of_a_list_that_may_be_back(how: str, tmp_path: Path) -> None:
+    other = wait_until(working(("10.0.0.3", 6650), SECOND), 60 * SECOND).client(PING).server(PONG)
+    talks = {
+        "refused": tries("refused", 5, 10 * SECOND),
+        "few": tries("unanswered", 2, 30 * SECOND),
+        "soon": tries("unanswered", 6, 3 * SECOND),
+        "answered once": [*tries("unanswered", 4, 10 * SECOND), working(BROKER, 50 * SECOND)],
+        "of another port": tries("unanswered", 5, 10 * SECOND, ("10.0.0.2", 8080)),
+    }[how]
+    assert "listed-broker-dead" not in problem_codes(findings_of(tmp_path, *talks, other))
+
+
 def test_a_broker_that_accepts_no_more_connections_is_not_reached(tmp_path: Path) -> None:
     """One that was opened before still works."""
     living = wait_until(working(BROKER, 0, port=43000), 20 * SECOND).client(PING).server(PONG)

@@ -376,8 +376,8 @@ function __pulsarscope_list
                 delivery-behind dispatch-limited dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping \
                 fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed \
                 frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-late \
-                keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced lookup-loop memory-cap \
-                message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large \
+                keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced listed-broker-dead lookup-loop \
+                memory-cap message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large \
                 message-too-large-dropped messages-skipped midstream-start most-dead-lettered most-redelivered nested-too-deep \
                 nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
                 num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
@@ -427,16 +427,17 @@ function __pulsarscope_list
                 delay-at-once-seconds delay-early-seconds delay-late-seconds dispatch-limited-rest-seconds dispatch-limited-rests \
                 dispatch-limited-seconds dispatch-limited-share failover-flapping-pause-seconds failover-flapping-returns \
                 failover-switch-seconds idle-cut-connections idle-cut-seconds keepalive-lost-closed-seconds keepalive-lost-seconds \
-                key-shared-blocked-entries key-shared-blocked-seconds key-shared-delivery-seconds lookup-loop-redirects \
-                message-too-large-bytes messages-skipped-entries most-dead-lettered-messages most-redelivered-entries \
-                most-redelivered-seconds never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries \
-                partition-stuck-seconds processed-twice-entries processed-twice-seconds produce-lost-seconds \
-                producer-behind-growth-seconds producer-behind-seconds producer-behind-sends producer-behind-share producer-churn-sends \
-                producer-fenced-back-seconds producer-replaced-seconds producer-waiting-seconds proxy-leg-failed-seconds \
-                published-before-seconds read-from-storage-entries reader-behind-seconds receiver-queue-one-flows \
-                reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count \
-                redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-passed-over \
-                redelivery-storm-quick-seeks redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
+                key-shared-blocked-entries key-shared-blocked-seconds key-shared-delivery-seconds listed-broker-dead-seconds \
+                listed-broker-dead-tries lookup-loop-redirects message-too-large-bytes messages-skipped-entries \
+                most-dead-lettered-messages most-redelivered-entries most-redelivered-seconds never-opened-seconds \
+                partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds processed-twice-entries \
+                processed-twice-seconds produce-lost-seconds producer-behind-growth-seconds producer-behind-seconds \
+                producer-behind-sends producer-behind-share producer-churn-sends producer-fenced-back-seconds producer-replaced-seconds \
+                producer-waiting-seconds proxy-leg-failed-seconds published-before-seconds read-from-storage-entries \
+                reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds \
+                reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done \
+                redelivery-storm-nothing-done-messages redelivery-storm-passed-over redelivery-storm-quick-seeks \
+                redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
                 redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-seeks-in-all \
                 redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
                 redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups \
@@ -470,8 +471,8 @@ function __pulsarscope_list
                 delivery-behind dispatch-limited dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping \
                 fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed \
                 frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-late \
-                keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced lookup-loop memory-cap \
-                message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large \
+                keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced listed-broker-dead lookup-loop \
+                memory-cap message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large \
                 message-too-large-dropped messages-skipped midstream-start most-dead-lettered most-redelivered nested-too-deep \
                 nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
                 num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \

@@ -23,6 +23,7 @@ from pulsarscope.protocols.pulsar.rules.connections import (
     storms,
     tokens,
     unknown,
+    unopened,
 )
 from pulsarscope.protocols.pulsar.rules.consumers import (
     acks,
@@ -99,6 +100,7 @@ THEMES = (
     idle_cuts,
     idle_redirects,
     reach,
+    unopened,
     outages,
     handshakes,
     tokens,

@@ -6,12 +6,37 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from pulsarscope.dissect.contract.rules import UNREAD, Fact, ReportFinding
+from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
-from pulsarscope.protocols.pulsar.text.formatting import port
+from pulsarscope.protocols.pulsar.text.formatting import listing, port
+
+CODES = table(
+    SESSION.warning(
+        "listed-broker-dead",
+        "A client tries a broker again and again that never answers, while others answer it.",
+        "Its service URL, or the name in it, has the address of a host that is gone or behind a firewall, and each attempt costs the "
+        "client its connection timeout: remove the address, or bring the broker back.",
+        ("never-opened",),
+        to_act="the application, or the broker's operators",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "listed-broker-dead-tries", 3, "connections", "Connections to it without an answer to their SYNs.", ("listed-broker-dead",), 1
+    ),
+    Threshold(
+        "listed-broker-dead-seconds",
+        20,
+        SECONDS,
+        "Time over which a client begins them; one that has lost its broker tries it a few times and then takes another one.",
+        ("listed-broker-dead",),
+    ),
+)
 
 BROKER_PORTS = frozenset({PLAIN_PORT, TLS_PORT})
 
@@ -52,6 +77,9 @@ def evaluate_unopened(
     number = port(server)
     if number not in BROKER_PORTS and not any(fact.what != UNREAD and fact.values["server"] == server for fact in spoken):
         return
+    others = list(dict.fromkeys(fact.values["server"] for fact in spoken if port(fact.values["server"]) == number))
+    if others and server not in others:
+        _evaluate_listed(client, server, failures, others, report, thresholds)
     until = max((_served_until(fact, server) for fact in spoken if port(fact.values["server"]) == number), default=0)
     tried = [fact for fact in failures if fact.what == UNREAD and fact.where.time >= until and failure_of(fact) in _UNOPENED]
     if not tried or (span := tried[-1].values["end"] - tried[0].where.time) < thresholds.ns("broker-unreachable-tries-seconds"):
@@ -70,6 +98,29 @@ def evaluate_unopened(
         **thresholds.evidence("broker-unreachable-tries-seconds"),
     }
     report("broker-unreachable", tried[0].where, text, evidence)
+
+
+def _evaluate_listed(
+    client: str, server: str, failures: Sequence[Fact], others: Sequence[str], report: ReportFinding, thresholds: Thresholds
+) -> None:
+    """Report a broker that never answers, and that a client tries again and again, though others answer at the same port."""
+    tried = [fact for fact in failures if fact.what == UNREAD and failure_of(fact) == "unanswered"]
+    if len(tried) < thresholds["listed-broker-dead-tries"]:
+        return
+    span = tried[-1].where.time - tried[0].where.time
+    if span < thresholds.ns("listed-broker-dead-seconds"):
+        return
+    text = f"Client {client} opened {len(tried):,} connections to {server} within {duration(span)}, and none was answered; "
+    text += f"it also uses {listing(others)}."
+    evidence = {
+        "connections": [fact.where.connection for fact in tried[:DIAGNOSIS_NAMES_MAX]],
+        "server": server,
+        "others": others[:DIAGNOSIS_NAMES_MAX],
+        "count": len(tried),
+        "span_ns": span,
+        **thresholds.evidence("listed-broker-dead-tries", "listed-broker-dead-seconds"),
+    }
+    report("listed-broker-dead", tried[0].where, text, evidence)
 
 
 def _served_until(fact: Fact, server: str) -> float:
