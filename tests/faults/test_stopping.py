@@ -41,7 +41,7 @@ def stopping(worked: int, rested: int, end: str, *, permits: int = 1000, taken: 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("worked", "rested", "end", "permits"),
-    [*product((8,), (4, 7), ("closed", "fin", "rst"), (1000, 20)), *product((40,), (28,), ("closed",), (1000, 20))],
+    [*product((8,), (4, 7), ("closed", "fin", "rst"), (1000, 20)), *product((40,), (13,), ("closed",), (1000, 20))],
 )
 def test_an_application_that_shuts_down_takes_nothing_more_for_a_while(
     tmp_path: Path, worked: int, rested: int, end: str, permits: int
@@ -55,7 +55,7 @@ def test_an_application_that_shuts_down_takes_nothing_more_for_a_while(
     ("worked", "rested", "end", "permits"),
     [
         *product((4,), (6, 10), ("closed", "fin", "rst"), (1000, 20)),  # longer than it worked
-        *product((40,), (32,), ("closed",), (1000, 20)),  # longer than any shutdown waits
+        *product((40,), (17, 25), ("closed", "fin"), (1000, 20)),  # longer than a shutdown waits
         *product((8,), (6,), ("open",), (1000, 20)),  # it is still there
     ],
 )

@@ -105,10 +105,10 @@ THRESHOLDS = (
     ),
     Threshold(
         "consumer-stopping-seconds",
-        30,
+        15,
         SECONDS,
         "Rest of a consumer before its end, unless it has rested for longer than it worked: an application that shuts down takes nothing "
-        "more, and has 30 s to finish in a container.",
+        "more until it has finished, in half of the 30 s that a container has for that.",
         ("consumer-starved", "consumer-not-acking"),
     ),
     Threshold(
