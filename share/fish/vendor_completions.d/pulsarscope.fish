@@ -446,12 +446,13 @@ function __pulsarscope_list
                 request-storm-pause-seconds request-storm-rate request-storm-requests request-storm-turn-seconds \
                 request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
                 send-unanswered-open-seconds send-unanswered-seconds send-without-producer-known-seconds send-without-producer-seconds \
-                send-without-producer-stop-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds \
-                slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds slow-exchange-lookup-seconds \
-                slow-exchange-open-seconds slow-exchange-seconds slow-exchange-stored-seconds slow-publish-bytes \
-                slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends \
-                slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds \
-                txn-open-idle-seconds unload-burst-seconds unload-burst-topics unload-loop-seconds unload-loop-times
+                send-without-producer-stop-seconds send-without-producer-unaware-seconds slow-bookie-longest-seconds slow-bookie-seconds \
+                slow-bookie-times slow-broker-seconds slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds \
+                slow-exchange-lookup-seconds slow-exchange-open-seconds slow-exchange-seconds slow-exchange-stored-seconds \
+                slow-publish-bytes slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds \
+                slow-publish-median-sends slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds \
+                topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds unload-burst-topics unload-loop-seconds \
+                unload-loop-times
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
                 findings library adding-a-protocol decode messages stats diagnose report compare browse follow index extract sql mcp \

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import RuleContext, Where, name_of, where_of
+from pulsarscope.dissect.contract.rules import ConnectionRule, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, TUNING, table
 from pulsarscope.model.flow import CLIENT, SERVER
@@ -62,6 +62,13 @@ THRESHOLDS = (
         0.35,
         SECONDS,
         "Time that is enough when the publish time, or the pause before the SEND, shows that it was not on its way.",
+        ("send-without-producer",),
+    ),
+    Threshold(
+        "send-without-producer-unaware-seconds",
+        5,
+        SECONDS,
+        "Time from the close of a producer until its client looks up the topic: a client that stood still read the close only then.",
         ("send-without-producer",),
     ),
     Threshold(
@@ -142,6 +149,10 @@ class Gone(msgspec.Struct):
     """Time at which the broker closed it; 0 if its client did, or it was refused: then none of its SENDs were in transit."""
     latest: int = 0
     """Time of the latest SEND that may have been in transit."""
+    topic: str | None = None
+    unaware: Misformed | None = None
+    """SENDs of a client that has not reacted to the close yet: it may not have read that."""
+    reacted: bool = False
 
 
 class SentForm:
@@ -226,25 +237,53 @@ class SentForm:
         """Note the end of a producer: its CLOSE_PRODUCER, or the ERROR that refuses it."""
         by_broker = row.direction != CLIENT and row.command == "CLOSE_PRODUCER"
         what = "the broker had closed that" if by_broker else "that was refused" if row.command == "ERROR" else "it had closed that"
-        remember(self._gone, number, Gone(where_of(row), what, row.time if by_broker else 0), PRODUCERS_MAX)
+        gone = Gone(where_of(row), what, row.time if by_broker else 0, topic=row.topic, reacted=not by_broker)
+        remember(self._gone, number, gone, PRODUCERS_MAX)
 
     def opened(self, number: int) -> None:
         """Note that a PRODUCER requests an id."""
-        if self._gone:
-            self._gone.pop(number, None)
+        if self._gone and (gone := self._gone.pop(number, None)) is not None:
+            self._settle(gone)
+
+    def looked_up(self, row: FrameRow) -> None:
+        """Note that a client looks up a topic: if the broker closed its producer a moment ago, it did not know that until now."""
+        patience = self._context.thresholds.ns("send-without-producer-unaware-seconds")
+        for gone in self._gone.values():
+            if not gone.reacted and gone.topic == row.topic:
+                gone.reacted = True
+                if row.time - gone.closed_at > patience:
+                    self._settle(gone)
+                gone.unaware = None
+
+    def _settle(self, gone: Gone) -> None:
+        """Count the SENDs after the close of a producer that its client knew."""
+        if (sends := gone.unaware) is None:
+            return
+        gone.unaware = None
+        if (known := self._homeless.get(True)) is not None and known.where[1:4] < sends.where[1:4]:
+            sends, known = known, sends
+        self._homeless[True] = sends
+        if known is not None:
+            sends.count += known.count
+            sends.closed_at, sends.latest = min(sends.closed_at, known.closed_at), max(sends.latest, known.latest)
+            sends.frames += known.frames[: SAMPLES_MAX - len(sends.frames)]
 
     def homeless(self, row: FrameRow, number: int) -> bool:
         """Note a SEND with an id that has no producer as far as the capture shows. Return True if its producer is known to be gone."""
         gone = self._gone.get(number)
         if gone is not None and gone.closed_at and self._may_be_late(row, gone):
             return True
-        sends = self._homeless.get(gone is not None)
+        is_unaware = gone is not None and not gone.reacted
+        sends = gone.unaware if gone is not None and is_unaware else self._homeless.get(gone is not None)
         if sends is None:
             what = "no PRODUCER asked for it" if gone is None else f"{gone.what} ({gone.where.name})"
             text = f"{self._context.client} sent {{}} under the producer id {number}: {what}"
             sends = Misformed(where_of(row), text, {"producer_id": number}, [] if gone is None else [gone.where.name])
             sends.closed_at = 0 if gone is None else gone.closed_at
-            self._homeless[gone is not None] = sends
+            if gone is not None and is_unaware:
+                gone.unaware = sends
+            else:
+                self._homeless[gone is not None] = sends
         if gone is not None:
             sends.closed_at, sends.latest = min(sends.closed_at, gone.closed_at), row.time
         sends.count += 1
@@ -287,6 +326,8 @@ class SentForm:
             times = f" ({plural(mistake.count, 'SEND')} do so)" if mistake.count > 1 else ""
             evidence = {"frames": mistake.frames, "count": mistake.count, **mistake.evidence}
             self._context.report(code, mistake.where, f"{mistake.text}{times}.", evidence)
+        for gone in self._gone.values():
+            self._settle(gone)
         broken = may_lack_frames(self._context)
         for is_gone, sends in self._homeless.items():
             if not (broken or self._is_of_stop(sends, row)) and (is_gone or (row.opened == "syn" and not self._context.lost)):
@@ -321,6 +362,17 @@ class SentForm:
             **limits.evidence("compression-useless-entries", "compression-useless-percent"),
         }
         self._context.report("compression-useless", compressed.where, f"{text}to {compressed.after:,} bytes.", evidence)
+
+
+class SentRule(ConnectionRule):
+    """The base of a rule that checks the form of SENDs."""
+
+    _form: SentForm
+
+    def _look_up(self, row: FrameRow) -> None:
+        self._form.looked_up(row)
+
+    frames: ClassVar[Handlers] = {"LOOKUP": _look_up}
 
 
 def title_of(row: FrameRow) -> str:

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, name_of, where_of
+from pulsarscope.dissect.contract.rules import ColumnsHandlers, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack, may_lack_frames
 from pulsarscope.protocols.pulsar.rules.sends.send_marks import has_same_bytes, mark_of
-from pulsarscope.protocols.pulsar.rules.sends.sent import SentForm, advise_on_batching
+from pulsarscope.protocols.pulsar.rules.sends.sent import SentForm, SentRule, advise_on_batching
 from pulsarscope.protocols.pulsar.topics import bounded_name, topic_of_ledger
 
 SESSIONS = "sessions-of-producer"
@@ -129,7 +129,7 @@ class ProducerSession(msgspec.Struct):
         return [(number, f"{ledger}:{entry}", send, marks.get(number)) for number, ledger, entry, send in receipts]
 
 
-class SequenceRule(ConnectionRule):
+class SequenceRule(SentRule):
     """The source of the facts on the producers of one connection."""
 
     def __init__(self, context: RuleContext) -> None:
@@ -436,6 +436,7 @@ class SequenceRule(ConnectionRule):
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
     frames: ClassVar[Handlers] = {
+        **SentRule.frames,
         "PRODUCER": _producer,
         "PRODUCER_SUCCESS": _producer_success,
         "CLOSE_PRODUCER": _close,
