@@ -382,18 +382,19 @@ function __pulsarscope_list
                 nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
                 num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
                 packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck path-delay \
-                payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed producer-behind producer-busy \
-                producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting proxy-leg-failed proxy-legs \
-                published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one \
-                reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen replication-stalled request-failed \
-                request-id-reused request-retried request-storm request-unanswered required-field-missing resend-deduplicated \
-                resend-loop reset-between response-mismatch response-unrequested retry-without-close rule-failed schema-incompatible \
-                schema-unknown send-unanswered send-without-producer sequence-jump sequence-regression session-cap size-mismatch \
-                slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap time-backwards \
-                time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch \
-                tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated \
-                topic-terminated topic-unloaded trailing-bytes txn-failed txn-open txn-unavailable uncompressed-size-missing \
-                unknown-command unknown-enum unknown-link-type unload-burst unload-loop value-undecodable zero-window zlib-unfinished
+                pattern-without-topics payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed \
+                producer-behind producer-busy producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting \
+                proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage \
+                reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed \
+                redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
+                required-field-missing resend-deduplicated resend-loop reset-between response-mismatch response-unrequested \
+                retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
+                sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated \
+                snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
+                tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
+                token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
+                txn-unavailable uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop \
+                value-undecodable zero-window zlib-unfinished
         case kinds
             printf '%s\n' frame message exchange connection finding journey all
         case registry_sections
@@ -430,14 +431,14 @@ function __pulsarscope_list
                 key-shared-blocked-entries key-shared-blocked-seconds key-shared-delivery-seconds listed-broker-dead-seconds \
                 listed-broker-dead-tries lookup-loop-redirects message-too-large-bytes messages-skipped-entries \
                 most-dead-lettered-messages most-redelivered-entries most-redelivered-seconds never-opened-seconds \
-                partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds processed-twice-entries \
-                processed-twice-seconds produce-lost-seconds producer-behind-growth-seconds producer-behind-seconds \
-                producer-behind-sends producer-behind-share producer-churn-sends producer-fenced-back-seconds producer-replaced-seconds \
-                producer-waiting-seconds proxy-leg-failed-seconds published-before-seconds read-from-storage-entries \
-                reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds \
-                reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done \
-                redelivery-storm-nothing-done-messages redelivery-storm-passed-over redelivery-storm-quick-seeks \
-                redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
+                partition-skew-entries partition-skew-share partition-stuck-entries partition-stuck-seconds \
+                pattern-without-topics-seconds processed-twice-entries processed-twice-seconds produce-lost-seconds \
+                producer-behind-growth-seconds producer-behind-seconds producer-behind-sends producer-behind-share producer-churn-sends \
+                producer-fenced-back-seconds producer-replaced-seconds producer-waiting-seconds proxy-leg-failed-seconds \
+                published-before-seconds read-from-storage-entries reader-behind-seconds receiver-queue-one-flows \
+                reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds redelivery-storm-count \
+                redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages redelivery-storm-passed-over \
+                redelivery-storm-quick-seeks redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
                 redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-seeks-in-all \
                 redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
                 redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups \
@@ -478,18 +479,19 @@ function __pulsarscope_list
                 nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
                 num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
                 packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck path-delay \
-                payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed producer-behind producer-busy \
-                producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting proxy-leg-failed proxy-legs \
-                published-before-subscription quorum-lost quota-exceeded read-from-storage reader-behind-last-id receiver-queue-one \
-                reconnect-loop redeliver-all redelivery-storm redirect-not-followed redirect-unseen replication-stalled request-failed \
-                request-id-reused request-retried request-storm request-unanswered required-field-missing resend-deduplicated \
-                resend-loop reset-between response-mismatch response-unrequested retry-without-close rule-failed schema-incompatible \
-                schema-unknown send-unanswered send-without-producer sequence-jump sequence-regression session-cap size-mismatch \
-                slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated snappy-framed stream-gap time-backwards \
-                time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch \
-                tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated \
-                topic-terminated topic-unloaded trailing-bytes txn-failed txn-open txn-unavailable uncompressed-size-missing \
-                unknown-command unknown-enum unknown-link-type unload-burst unload-loop value-undecodable zero-window zlib-unfinished
+                pattern-without-topics payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed \
+                producer-behind producer-busy producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting \
+                proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage \
+                reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed \
+                redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
+                required-field-missing resend-deduplicated resend-loop reset-between response-mismatch response-unrequested \
+                retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
+                sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated \
+                snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
+                tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
+                token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
+                txn-unavailable uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop \
+                value-undecodable zero-window zlib-unfinished
     end
 end
 

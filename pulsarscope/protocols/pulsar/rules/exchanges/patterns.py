@@ -1,0 +1,110 @@
+"""Consumers that subscribe to topics by a pattern: one that matches no topic of its namespace gets nothing."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from pulsarscope.dissect.contract.rules import ConnectionRule, Handlers, RuleContext, Where, name_of, where_of
+from pulsarscope.model.bounded_tables import remember
+from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.records import ConnectionRow, FrameRow
+from pulsarscope.model.text import duration, plural
+from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.topics import bounded_name
+
+CODES = table(
+    SESSION.note(
+        "pattern-without-topics",
+        "A consumer subscribes to the topics that match a pattern, and none does.",
+        "Compare the pattern with the names of the topics (pulsar-admin topics list). It gets nothing until a topic with such a name is "
+        "created.",
+    ),
+)
+
+THRESHOLDS = (
+    Threshold(
+        "pattern-without-topics-seconds",
+        20,
+        SECONDS,
+        "Time without a matching topic; topics may appear soon after their consumer.",
+        ("pattern-without-topics",),
+    ),
+)
+
+PATTERNS_MAX = 1_000
+"""Most patterns of a connection, and most requests without an answer."""
+
+_NO_TOPICS = "00000000"
+"""Hash of an empty list of topics (PIP-145)."""
+
+
+class Unmatched(msgspec.Struct):
+    """A pattern whose answers so far contain no topic."""
+
+    first: Where
+    namespace: str | None
+    answers: int = 0
+    latest: str = ""
+    matched: bool = False
+
+
+class PatternRule(ConnectionRule):
+    """A rule about the patterns that brokers match for the clients of a connection."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._asked: dict[str, str] = {}
+        """Pattern by frame name of the request."""
+        self._patterns: dict[str, Unmatched] = {}
+
+    def _ask(self, row: FrameRow) -> None:
+        fields = row.fields or {}
+        if (pattern := bounded_name(fields.get("topics_pattern"))) is not None:
+            remember(self._asked, name_of(row), pattern, PATTERNS_MAX)
+            if pattern not in self._patterns:
+                remember(self._patterns, pattern, Unmatched(where_of(row), fields.get("namespace")), PATTERNS_MAX)
+
+    def _answer(self, row: FrameRow) -> None:
+        fields = row.fields or {}
+        pattern = self._patterns.get(self._asked.pop(row.request or "", ""))
+        if pattern is None:
+            return
+        names = fields.get("topics") or fields.get("topic")
+        pattern.matched |= bool(names) or fields.get("topics_hash") != _NO_TOPICS  # an unchanged list is not sent again
+        pattern.answers += 1
+        pattern.latest = name_of(row)
+
+    def _update(self, row: FrameRow) -> None:
+        if (row.fields or {}).get("new_topics"):
+            for pattern in self._patterns.values():
+                pattern.matched = True
+
+    def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
+        """Report the patterns that matched nothing."""
+        for text, pattern in self._patterns.items():
+            span = row.end - pattern.first.time
+            if pattern.matched or not pattern.answers or span < self._context.thresholds.ns("pattern-without-topics-seconds"):
+                continue
+            sentence = f"No topic of {pattern.namespace} matches the pattern {text} of {self._context.client} for {duration(span)}, by "
+            evidence = {
+                "frames": [pattern.first.name, pattern.latest],
+                "pattern": text,
+                "namespace": pattern.namespace,
+                "answers": pattern.answers,
+                "span_ns": span,
+                **self._context.thresholds.evidence("pattern-without-topics-seconds"),
+            }
+            self._context.report(
+                "pattern-without-topics", pattern.first, f"{sentence}{plural(pattern.answers, 'answer')} of the broker.", evidence
+            )
+
+    passive = frozenset({_answer, _update})
+    frames: ClassVar[Handlers] = {
+        "GET_TOPICS_OF_NAMESPACE": _ask,
+        "WATCH_TOPIC_LIST": _ask,
+        "GET_TOPICS_OF_NAMESPACE_RESPONSE": _answer,
+        "WATCH_TOPIC_LIST_SUCCESS": _answer,
+        "WATCH_TOPIC_UPDATE": _update,
+    }

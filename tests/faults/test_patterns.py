@@ -1,0 +1,77 @@
+"""Subscriptions by pattern: patterns that match no topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scenarios import Conversation
+from tests.scenarios.connections import connected
+from tests.scenarios.conversation import SECOND
+from tests.scenarios.evaluation import diagnose
+from tests.scenarios.frames import command_frame
+
+CODE, PATTERN, NONE = "pattern-without-topics", "persistent://public/default/orders-.*", "00000000"
+
+
+def asking(answers: list[dict[str, Any]], every: int, *, watch: bool = True, pattern: str | None = PATTERN) -> Conversation:
+    """A client that asks for the topics that match a pattern again and again."""
+    talk = connected()
+    for number, answer in enumerate(answers):
+        fields = {"request_id": number, "namespace": "public/default", **({} if pattern is None else {"topics_pattern": pattern})}
+        if watch:
+            talk.client(command_frame("WATCH_TOPIC_LIST", watcher_id=0, **fields))
+            talk.server(command_frame("WATCH_TOPIC_LIST_SUCCESS", request_id=number, watcher_id=0, **answer))
+        else:
+            named = {"topics" if name == "topic" else name: value for name, value in answer.items()}
+            talk.client(command_frame("GET_TOPICS_OF_NAMESPACE", **fields))
+            talk.server(command_frame("GET_TOPICS_OF_NAMESPACE_RESPONSE", request_id=number, filtered=True, **named))
+        talk.wait(every * SECOND)
+    return talk.close()
+
+
+@pytest.mark.parametrize("watch", [True, False])
+@pytest.mark.parametrize(("answers", "every"), [(1, 30), (5, 6), (40, 1)])
+def test_a_pattern_that_matches_no_topic_is_noted(tmp_path: Path, answers: int, every: int, watch: bool) -> None:
+    row, evidence = diagnose(tmp_path, asking([{"topics_hash": NONE}] * answers, every, watch=watch)).only(CODE)
+    assert (row.severity, evidence["pattern"], evidence["answers"]) == ("note", PATTERN, answers)
+    assert PATTERN in (row.text or "")
+
+
+TOPICS = {"topic": ["persistent://public/default/orders-1"], "topics_hash": "1a2b3c4d"}
+
+
+@pytest.mark.parametrize("watch", [True, False])
+@pytest.mark.parametrize(
+    ("answers", "every"),
+    [
+        ([TOPICS], 30),
+        ([{"topics_hash": NONE}, TOPICS], 20),
+        ([TOPICS, {"topics_hash": "1a2b3c4d"}], 20),
+        ([{"topics_hash": "1a2b3c4d"}] * 3, 20),
+        ([{"topics_hash": NONE}] * 3, 5),
+    ],
+    ids=["some", "later", "unchanged", "known before", "soon over"],
+)
+def test_other_answers_are_not(tmp_path: Path, answers: list[dict[str, Any]], every: int, watch: bool) -> None:
+    assert CODE not in diagnose(tmp_path, asking(answers, every, watch=watch)).codes
+
+
+def test_a_namespace_may_be_empty_for_a_client_that_lists_all_its_topics(tmp_path: Path) -> None:
+    assert CODE not in diagnose(tmp_path, asking([{"topics_hash": NONE}] * 3, 20, watch=False, pattern=None)).codes
+
+
+def test_a_topic_that_appears_matches(tmp_path: Path) -> None:
+    talk = connected().client(
+        command_frame("WATCH_TOPIC_LIST", request_id=1, watcher_id=0, namespace="public/default", topics_pattern=PATTERN)
+    )
+    talk.server(command_frame("WATCH_TOPIC_LIST_SUCCESS", request_id=1, watcher_id=0, topics_hash=NONE)).wait(30 * SECOND)
+    talk.server(command_frame("WATCH_TOPIC_UPDATE", watcher_id=0, new_topics=TOPICS["topic"], topics_hash="1a2b3c4d"))
+    assert CODE not in diagnose(tmp_path, talk.wait(10 * SECOND).close()).codes
+
+
+def test_a_request_without_an_answer_says_nothing(tmp_path: Path) -> None:
+    talk = connected().client(command_frame("WATCH_TOPIC_LIST", request_id=1, watcher_id=0, namespace="n/s", topics_pattern=PATTERN))
+    assert CODE not in diagnose(tmp_path, talk.wait(60 * SECOND).close()).codes
