@@ -35,7 +35,7 @@ HOLES_MAX = 100
 """Most facts on entries that the consumers of one connection skipped."""
 
 
-class Hole(msgspec.Struct):
+class Omission(msgspec.Struct):
     """Entries between two deliveries of one ledger."""
 
     before: Position
@@ -51,11 +51,11 @@ class Hole(msgspec.Struct):
         """Number of entries."""
         return self.after[1] - self.before[1] - 1
 
-    def until(self, position: Position) -> Hole:
+    def until(self, position: Position) -> Omission:
         """Return the part before an entry."""
         return msgspec.structs.replace(self, after=position, values=self.values | {"after": position})
 
-    def behind(self, position: Position) -> Hole:
+    def behind(self, position: Position) -> Omission:
         """Return the part behind an entry."""
         return msgspec.structs.replace(self, before=position, values=self.values | {"before": position})
 
@@ -84,7 +84,7 @@ class DeliveryOrder:
     def __init__(self, context: RuleContext) -> None:
         """Begin without any deliveries."""
         self._context = context
-        self._holes: dict[int, list[Hole]] = NOTHING
+        self._holes: dict[int, list[Omission]] = NOTHING
         """By consumer id."""
         self._count = 0
         self._disorders: dict[int, Disorder] = NOTHING
@@ -112,7 +112,7 @@ class DeliveryOrder:
         sent = are_of_one_producer(consumer.metadata or {}, row.metadata or {}, position[1] - last[1])
         where = where_of(row)
         values = {**consumer.evidence, "title": consumer.title, "before": last, "after": position, "frame": last_at.name}
-        hole = Hole(last, position, last_at.time, where, values | {"sent": sent, "time": row.time})
+        hole = Omission(last, position, last_at.time, where, values | {"sent": sent, "time": row.time})
         self._holes = self._holes or {}
         self._holes.setdefault(consumer.number, []).append(hole)
         self._count += 1
