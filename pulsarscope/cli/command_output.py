@@ -9,8 +9,8 @@ from pulsarscope.cli.arguments.options import CommandRequest
 from pulsarscope.cli.exit_codes import EXIT_DONE, EXIT_INCOMPLETE
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
-from pulsarscope.model.errors import OutputError, internal_error
-from pulsarscope.output.export.sink import FileIdentity, Sink, identity, open_sink
+from pulsarscope.model.errors import INTERRUPTED, OutputError, internal_error
+from pulsarscope.output.export.sink import FileIdentity, FileSink, FolderSink, Sink, identity, open_sink
 
 
 class CommandOutput:
@@ -49,10 +49,11 @@ class CommandOutput:
             sink.keep()
         return sink.unfinished
 
-    def abandon(self) -> None:
-        """Remove the incomplete output."""
+    def abandon(self) -> bool:
+        """Remove the incomplete output. Return False if a part of it has left: through standard output, or to a device."""
         if self._sink is not None:
             self._sink.abandon()
+        return self._sink is None or isinstance(self._sink, (FileSink, FolderSink))
 
 
 def run_with_output(run: Callable[[CommandOutput], int]) -> int:
@@ -68,8 +69,7 @@ def run_with_output(run: Callable[[CommandOutput], int]) -> int:
             output.abandon()
             return EXIT_DONE
         except KeyboardInterrupt:
-            output.abandon()
-            return interrupted()
+            return interrupted(is_absent=output.abandon())
         except SystemExit as error:  # raised by other packages: our own exit codes are return values
             output.abandon()
             raise internal_error(error) from error
@@ -78,9 +78,9 @@ def run_with_output(run: Callable[[CommandOutput], int]) -> int:
             raise
 
 
-def interrupted() -> int:
-    """Warn that the output is incomplete, and return the exit code for that."""
-    warn("interrupted; the output is not complete")
+def interrupted(*, is_absent: bool = False) -> int:
+    """Warn that the output is incomplete, or absent, and return the exit code for that."""
+    warn(INTERRUPTED if is_absent else "interrupted; the output is not complete")
     return EXIT_INCOMPLETE
 
 

@@ -17,7 +17,7 @@ from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_INCOMPLETE,
 from pulsarscope.cli.signals import Interrupts, handled
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import UsageError
-from pulsarscope.model.text import escape, plural
+from pulsarscope.model.text import plural, printable
 
 if TYPE_CHECKING:
     from pulsarscope.spark.data_source.landing_folder import LandingFolder, NamedCaptures
@@ -157,7 +157,7 @@ def _absolute(place: str) -> str:
     try:
         absolute.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"--watch needs names in UTF-8: {escape(absolute)}") from None
+        raise UsageError(f"--watch needs names in UTF-8: {printable(absolute)}") from None
     return absolute
 
 

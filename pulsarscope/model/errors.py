@@ -68,6 +68,9 @@ def output_error(name: str, error: OSError, action: str = "write", *, has_folder
     return OutputError(f"cannot {action} {name}: {reason}")
 
 
+INTERRUPTED = "interrupted; there is no output"
+
+
 class InternalError(PulsarscopeError):
     """Raised for a fault of pulsarscope itself, or lack of memory: the output is not complete."""
 

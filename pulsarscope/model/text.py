@@ -68,8 +68,14 @@ def _visible_marks(match: re.Match[str]) -> str:
 
 
 def printable(name: str) -> str:
-    """Return a file name with its controls, bidirectional marks and surrogates escaped."""
-    return "".join(character if character.isprintable() else character.encode("unicode_escape").decode() for character in name)
+    """Return a file name with its controls, bidirectional marks and bytes that are not UTF-8 escaped."""
+    return "".join(character if character.isprintable() else _escaped(character) for character in name)
+
+
+def _escaped(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":  # stands for a byte, see PEP 383
+        return f"\\x{ord(character) - 0xDC00:x}"
+    return character.encode("unicode_escape").decode()
 
 
 def input_name(path: str) -> str:

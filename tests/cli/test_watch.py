@@ -19,7 +19,7 @@ from pulsarscope.model.errors import UsageError
         ({"files": ["a.pcap"]}, {"watch": ".", "checkpoint": "kept"}, "cannot be combined with captures"),
         ({"format": "delta"}, {"watch": ".", "checkpoint": "kept"}, "writes parquet or json, not delta"),
         ({}, {"watch": "nowhere", "checkpoint": "kept"}, "--watch nowhere: no such folder"),
-        ({"out": "out\udcff"}, {"watch": ".", "checkpoint": "kept"}, r"names in UTF-8: .*out\\udcff"),
+        ({"out": "out\udcff"}, {"watch": ".", "checkpoint": "kept"}, r"names in UTF-8: .*out\\xff"),
         ({"out": "kept"}, {"watch": ".", "checkpoint": "kept"}, "must name different folders"),
         ({"out": "."}, {"watch": ".", "checkpoint": "kept"}, "must name different folders"),
         ({}, {"watch": ".", "checkpoint": "."}, "must name different folders"),

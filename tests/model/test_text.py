@@ -35,7 +35,8 @@ def test_line_ends_and_tabs_stay_and_overrides_of_the_direction_do_not() -> None
         ("a\nb", "a\\nb"),
         ("\x1b[2J\x9b31m\x7f", "\\x1b[2J\\x9b31m\\x7f"),
         ("\u202efdp.pacp", "\\u202efdp.pacp"),
-        ("\udcff", "\\udcff"),
+        ("\udcff", "\\xff"),
+        ("\ud800", "\\ud800"),
     ],
 )
 def test_what_could_act_on_a_terminal_is_escaped(name: str, shown: str) -> None:

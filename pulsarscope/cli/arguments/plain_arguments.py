@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 
 from pulsarscope.cli.arguments.command_names import COMMANDS, function_of
 from pulsarscope.inputs.config_paths import PROFILE, existing_paths
-from pulsarscope.model.errors import OutputError
+from pulsarscope.model.errors import INTERRUPTED, OutputError
 
 if TYPE_CHECKING:
     import msgspec
@@ -35,7 +35,7 @@ class NotPlainError(Exception):
 
 def interrupted() -> OutputError:
     """Return the error for a signal that arrives before a command handles signals."""
-    return OutputError("interrupted; there is no output")
+    return OutputError(INTERRUPTED)
 
 
 def is_for_decode(first: str) -> bool:

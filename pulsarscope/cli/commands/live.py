@@ -41,7 +41,7 @@ from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from pulsarscope.model.text import STANDARD_INPUT, escape, hint_for
 from pulsarscope.model.units import DURATIONS, SECOND
-from pulsarscope.output.export.sink import Sink, identity, open_sink
+from pulsarscope.output.export.sink import Sink, identity, open_sink, require_file_name
 from pulsarscope.output.registry import Output, output
 from pulsarscope.output.render.style import is_terminal, wants_color
 
@@ -295,6 +295,7 @@ def _check_options(request: LiveRequest) -> Trigger | None:
     if request.write is not None:
         if request.write == "-":
             raise UsageError("-w needs the name of a file: packets are not written to standard output")
+        require_file_name(request.write)
         if (suffix := Path(request.write).suffix.lower()) in COMPRESSED_SUFFIXES:
             raise UsageError(f"-w saves packets uncompressed: name the file without {suffix}")
         if identity(request.write) in inputs_of(request, (request.interface,)):

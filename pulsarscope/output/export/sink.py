@@ -266,6 +266,12 @@ class StandardOutput(Sink):
             os.close(nowhere)
 
 
+def require_file_name(path: str) -> None:
+    """Raise UsageError for the path of a folder."""
+    if Path(path).is_dir() or path.endswith(("/", os.sep)):
+        raise UsageError(f"{path} is a folder: name a file")
+
+
 def open_sink(path: str | None, *, folder: bool = False, inputs: Collection[FileIdentity] = ()) -> Sink:
     """Open the sink at `path` ("-" or None: standard output), as a folder if the output writes several files.
 
@@ -284,8 +290,7 @@ def open_sink(path: str | None, *, folder: bool = False, inputs: Collection[File
             if place.exists() and not place.is_dir():
                 raise UsageError(f"{path} is a file, and a folder is needed for several files: name another")
             return FolderSink(path, inputs)
-        if place.is_dir() or path.endswith(("/", os.sep)):
-            raise UsageError(f"{path} is a folder: name a file")
+        require_file_name(path)
         if not place.exists() or place.is_file():
             return FileSink(path, inputs)
         if identity(path) in inputs:

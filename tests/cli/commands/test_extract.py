@@ -531,8 +531,12 @@ def test_the_command_line_takes_it_all(tmp_path: Path, monkeypatch: pytest.Monke
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(("raised", "code"), [(BrokenPipeError(), 0), (KeyboardInterrupt(), 5)])
-def test_who_stops_early_leaves_no_half_capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int) -> None:
+@pytest.mark.parametrize(
+    ("raised", "code", "line"), [(BrokenPipeError(), 0, ""), (KeyboardInterrupt(), 5, "pulsarscope: interrupted; there is no output\n")]
+)
+def test_who_stops_early_leaves_no_half_capture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], raised: BaseException, code: int, line: str
+) -> None:
     def some_packets(*_: Any) -> Any:
         raise raised
 
@@ -540,6 +544,7 @@ def test_who_stops_early_leaves_no_half_capture(tmp_path: Path, monkeypatch: pyt
     path = write_pcap(tmp_path / "in.pcap", dialogue().packets)
     assert write_packets(ExtractRequest(files=[str(path)], out=str(tmp_path / "out.pcapng"))) == code
     assert [entry.name for entry in tmp_path.iterdir()] == ["in.pcap"]
+    assert capsys.readouterr().err == line
 
 
 @pytest.mark.parametrize("text", ["command == SEND_RECEIPT", "packet > 40 && size < 60", "status == ok", "latency_ns >= 40ms"])

@@ -369,6 +369,7 @@ WRONG = {
     "a screen and lines": (["--top", "--format", "ndjson", "-V"], "cannot be combined with --format, -V"),
     "metrics nowhere": (["--metrics", "9464"], "--metrics 9464: give an address and a port"),
     "more memory than there is": (["-i", "lo", "--buffer", "1000TB"], "--buffer 1000TB: at most a quarter of this host's memory"),
+    "a folder for packets": (["-i", "lo", "-w", "."], ". is a folder: name a file"),
     "files kept of one": (["-i", "lo", "-w", "never.pcapng", "--keep", "3"], "--keep needs --rotate"),
     "packets around nothing": (["-i", "lo", "-w", "never.pcapng", "--around", "3s"], "--around needs --trigger"),
     "a filter for a pipe": (["-i", "-", "-f", "port 6650", "--any-port"], "cannot be combined with -f, --any-port"),

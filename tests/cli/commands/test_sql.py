@@ -142,7 +142,7 @@ def test_a_signal_ends_a_query_that_would_not_end(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(SystemExit) as ended:
         app(["sql", QUICKSTART, endless], standalone_mode=True)
     assert ended.value.code == 5
-    assert "interrupted; the output is not complete" in capsys.readouterr().err
+    assert "interrupted; there is no output" in capsys.readouterr().err
 
 
 @pytest.mark.slow
