@@ -9,7 +9,22 @@ from typing import Any
 import pytest
 
 from tests.faults.consumers import publishing
-from tests.scenarios.commands import BY_BROKER, PING, PONG, ack, close_consumer, created, delivery, error, flow, producer, receipt, send
+from tests.scenarios.commands import (
+    BY_BROKER,
+    PING,
+    PONG,
+    ack,
+    close_consumer,
+    created,
+    delivery,
+    error,
+    flow,
+    producer,
+    receipt,
+    send,
+    subscribe,
+    success,
+)
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import findings_of, only, problem_codes, with_code
@@ -97,6 +112,16 @@ def test_a_consumer_whose_own_frames_the_capture_may_lack_is_not_accused(lost: s
         findings_of(tmp_path, talk if end == "open" else talk.close(), publishing(70, 50 * MILLISECOND, until=6 * SECOND))
     )
     assert not {"consumer-not-acking", "consumer-starved"} & set(codes)
+
+
+@pytest.mark.parametrize(("size", "got", "leaves"), [*product((40, 90), (3, 20), ("CLOSE_CONSUMER", "UNSUBSCRIBE"))])
+def test_messages_that_come_before_a_held_up_subscribe_are_its_own(size: int, got: int, leaves: str, tmp_path: Path) -> None:
+    """A consumer that leaves has got them, although the capture shows it only after them."""
+    talk = connected().lose("client", size).client(subscribe(durable=False)).server(success(2)).client(flow(20))
+    talk.server(*[delivery(entry) for entry in range(got)]).wait(8 * SECOND)
+    talk.client(command_frame(leaves, consumer_id=1, request_id=900)).server(success(900))
+    rows = findings_of(tmp_path, talk.close(), publishing(70, 50 * MILLISECOND, until=9 * SECOND))
+    assert with_code(rows, "broker-silent") == []
 
 
 @pytest.mark.parametrize(("length", "got", "before"), [*product((4, 8), (10, 60), (False, True))])

@@ -201,9 +201,10 @@ def consuming(
 @pytest.mark.parametrize(("number", "every", "messages"), [(14, 300, 1), (14, 900, 2), (60, 300, 1), (20, 2500, 1), (40, 400, 5)])
 @pytest.mark.parametrize(("end", "reader"), [("open", False), ("fin", False), ("rst", False), ("open", True)])
 def test_consumers_that_are_left_open_are_churn(number: int, every: int, messages: int, end: str, tmp_path: Path, *, reader: bool) -> None:
+    """Each of the readers may serve a user, if they do not come too often."""
     talk = consuming(number, every, messages=messages, reader=reader)
     talk = talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")
-    text, evidence = only(findings_of(tmp_path, talk), "consumer-churn")
+    text, evidence = only(findings_of(tmp_path, talk), "churn-undecided" if reader and every > 950 else "consumer-churn")
     assert evidence["count"] == number
     assert f"closed none of them, with {messages}.0 messages acknowledged by each" in text
 

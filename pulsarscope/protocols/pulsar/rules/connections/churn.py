@@ -48,9 +48,9 @@ CODES = table(
     ),
     SESSION.note(
         "churn-undecided",
-        "Clients of one address came and did hardly anything: too few for a verdict, or they may be different ones.",
+        "Clients of one address, or readers of one client, came and did hardly anything: too few for a verdict, or each for someone else.",
         "A longer capture would show whether these are jobs that start now and then, or a client is made for each message; one at the "
-        "clients, whether several share the address, like devices behind NAT.",
+        "clients, whether several share the address, like devices behind NAT. If each reader serves a user, close it when the user leaves.",
     ),
 )
 

@@ -53,15 +53,15 @@ class LeftOpen(NamedTuple):
 def report_left_open(context: RuleContext, kind: str, noun: str, most: float, opened: Iterable[LeftOpen], end: int) -> None:
     """Report the topics for which one after the other of a kind was opened, none of which was closed or did more than `most`.
 
-    Consumers with subscriptions of their own stay open on purpose: each serves someone else. Those of one subscription take messages from
-    each other: what an earlier one has fetched, nobody receives.
+    Consumers with subscriptions of their own stay open on purpose: each serves someone else. So may readers, if they do
+    not come too often. Those of one subscription take messages from each other: what an earlier one has fetched, nobody receives.
     `noun`: what they do, before "each".
     """
     topics: dict[tuple[str, str | None], list[LeftOpen]] = {}
     for each in opened:
         if (0 < each.work <= most or each.holds) and not is_system_topic(each.topic):
             topics.setdefault((each.topic, each.subscription), []).append(each)
-    for (topic, _), those in topics.items():
+    for (topic, subscription), those in topics.items():
         left = _without_busy(those, end, context.thresholds.ns("consumer-churn-held-seconds"))
         if not left:
             continue
@@ -78,7 +78,9 @@ def report_left_open(context: RuleContext, kind: str, noun: str, most: float, op
         text += f"none of them, with {average_work(sum(worked), len(left), noun)}"
         text += f": {holding:,} hold messages that nobody processes." if holding else "."
         evidence = {"frames": frame_names([first.name, last.name]), "topic": topic, "count": len(left), "closed": 0, "holding": holding}
-        context.report(f"{kind}-churn", first, text, evidence)
+        rarely = last.time - first.time > (len(left) - 1) * context.thresholds.ns("churn-interval-seconds")
+        may_serve = kind == "consumer" and subscription is None and rarely
+        context.report("churn-undecided" if may_serve else f"{kind}-churn", first, text, evidence)
 
 
 def chosen_name(fields: Mapping[str, Any]) -> str | None:

@@ -16,7 +16,6 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.consumers.order import DeliveryOrder, is_rewound_by
@@ -28,6 +27,7 @@ from pulsarscope.protocols.pulsar.rules.consumers.permit_state import (
     note_rest,
     report_excess,
 )
+from pulsarscope.protocols.pulsar.rules.consumers.stopped_readers import EndedReader, are_of_users, starvation
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
 from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_flows
@@ -95,6 +95,8 @@ class PermitRule(ConsumerRule[PermitState]):
         self._order = DeliveryOrder(context)
         self._waits: list[tuple[str, Where, dict[str, Any]]] = []
         """Facts on waits that lasted until a consumer was closed: topic, start and values."""
+        self._starved: list[tuple[Where, str, dict[str, Any]]] = []  # findings about readers: only the end shows how these stopped
+        self._readers: list[EndedReader] = []
         self._late: list[Late] = []
         """Consumers that get their messages later and later."""
         self._silent_ns = context.thresholds.ns("broker-silent-seconds")
@@ -108,7 +110,10 @@ class PermitRule(ConsumerRule[PermitState]):
         if ending:
             if wait is not None and len(self._waits) < WAITS_MAX:
                 self._waits.append(wait)
-            self._emit_starving(consumer, now)
+            if consumer.durable:
+                self._emit_starving(consumer, now, closed=not self.open)
+            elif consumer.permits <= 0 and len(self._readers) < CONSUMERS_MAX:
+                self._readers.append(EndedReader(consumer, now, not self.open))
             self._emit_began(consumer, now)
             emit_joined(self.context, consumer, now, closed=not self.open)
             self._emit_consumed(consumer, now)
@@ -120,6 +125,7 @@ class PermitRule(ConsumerRule[PermitState]):
             self._emit_delivered(consumer)
         if ending:
             report_excess(self.context, consumer)
+            self._unknown.pop(consumer.number, None)
 
     def _begin(self, row: FrameRow) -> None:
         self._subscribe(row)
@@ -234,12 +240,13 @@ class PermitRule(ConsumerRule[PermitState]):
             self._forget(row)
 
     def _leave(self, row: FrameRow) -> None:
-        self._forget(row)
         self._close(row)
+        self._forget(row)
         remember(self._left, (row.fields or {}).get("consumer_id", -1), None, CONSUMERS_MAX)
 
     def _unsubscribe(self, row: FrameRow) -> None:
-        self._forget(row)
+        if self.find(row) is None:  # otherwise when it ends, if the broker agrees
+            self._forget(row)
         super()._unsubscribe(row)
 
     def _forget(self, row: FrameRow) -> None:
@@ -258,23 +265,11 @@ class PermitRule(ConsumerRule[PermitState]):
         if now - max(since.time, consumer.active_at) < patience or self._may_have_granted(consumer, now):
             return
         consumer.reported = True
-        starved = now - since.time
-        if consumer.granted == 0:
-            text = f"{consumer.title} granted no permits for {duration(starved)} after it subscribed: its client has to send FLOW"
-        else:
-            used = f"used up its {plural(consumer.granted, 'permit')} with {plural(consumer.delivered, 'message')}"
-            text = f"{consumer.title} {used} and sent no further FLOW for {duration(starved)}"
-        evidence = {
-            "frames": [since.name],
-            **consumer.evidence,
-            "permits": consumer.permits,
-            "granted": consumer.granted,
-            "delivered": consumer.delivered,
-            "starved_ns": starved,
-            "act": "client",
-            **self.context.thresholds.evidence(threshold, "consumer-rhythm-factor"),
-        }
-        self.context.report("consumer-starved", since, self.sentence(text), evidence)
+        text, evidence = starvation(consumer, since, now, self.context.thresholds.evidence(threshold, "consumer-rhythm-factor"))
+        if consumer.durable:
+            self.context.report("consumer-starved", since, self.sentence(text), evidence)
+        elif len(self._starved) < CONSUMERS_MAX:
+            self._starved.append((since, self.sentence(text), evidence))
 
     def _may_have_granted(self, consumer: PermitState, now: int) -> bool:
         """Return True when a FLOW may be among the client's missing bytes: there are then more permits than counted."""
@@ -334,6 +329,11 @@ class PermitRule(ConsumerRule[PermitState]):
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Review all consumers, and emit the entries that they skipped, unless bytes are missing, which is known only at the end."""
         super().end(row, last)
+        if not are_of_users(self._readers):
+            for found in self._starved:
+                self.context.report("consumer-starved", *found)
+            for consumer, now, closed in self._readers:
+                self._emit_starving(consumer, now, closed=closed)
         if not self.context.reported(ONE_SIDED):
             emit_resting(self.context, self._unknown, row.end, is_open=self.open)
         emit_late(self.context, self._late, row)
@@ -373,7 +373,7 @@ class PermitRule(ConsumerRule[PermitState]):
             got = {"delivered": consumer.delivered, "permits": consumer.permits, "last": consumer.last, "last_at": at}
             emit_consumed(self.context, consumer, consumer.ready, got | {"closed": not self.open, "seen": now})
 
-    def _emit_starving(self, consumer: PermitState, now: int) -> None:
+    def _emit_starving(self, consumer: PermitState, now: int, *, closed: bool) -> None:
         """Emit that a consumer ends without permits, which alone proves little, or what a consumer of a non-persistent topic got."""
         since = consumer.exhausted or consumer.ready
         passes = (consumer.topic or "").startswith("non-persistent://")
@@ -396,7 +396,7 @@ class PermitRule(ConsumerRule[PermitState]):
             "turn": consumer.turn,
             "enough": (consumer.turn > 0 and consumer.delivered > 1)
             or consumer.delivered >= self.context.thresholds["consumer-not-acking-messages"],
-            "closed": not self.open,
+            "closed": closed,
             "server": host(self.context.server),
         }
         self.context.emit_fact(BACKLOG, consumer.topic, since._replace(time=now), MISSING if passes else STARVING, values)
