@@ -27,7 +27,7 @@ _ALERT_BYTES = 19
 
 
 def unfinished(version: int | None, client: Sequence[WaitingRecord], server: Sequence[WaitingRecord]) -> str | None:
-    """Return how a handshake failed: refused by the client or the server, or unfinished; None when it may have succeeded.
+    """Return how a handshake failed: refused by the client or the server, unfinished or unanswered; None when it may have succeeded.
 
     `client` and `server` are the records of each side after its last cleartext record, encrypted except for changes of the cipher.
     """
@@ -44,7 +44,8 @@ def unfinished(version: int | None, client: Sequence[WaitingRecord], server: Seq
     if len(after) == 1 and after[0].size == _ALERT_BYTES:
         asked = any(record.size == _ALERT_BYTES and record.mark < after[0].mark for record in sealed)
         return None if asked else "refused-by-server"
-    return None
+    # What follows the client's Finished is its first request.
+    return "unanswered" if not after and len(sealed) > 1 and all(record.size != _ALERT_BYTES for record in sealed) else None
 
 
 _moment_of = itemgetter(0)

@@ -84,6 +84,30 @@ def test_a_certificate_that_a_client_refuses_with_an_encrypted_alert(fault: str,
     assert "which it did not accept" in only(rows, "tls-handshake-failed")[0]
 
 
+def requesting(fault: str, *, requests: int, tickets: int = 2) -> list[Flight]:
+    """A handshake after which the client sends requests, and the server at most tickets."""
+    said = flights(fault, "1.3", tickets=tickets)
+    client = next(at for at, (side, _) in enumerate(said) if at > 1 and side == CLIENT)
+    answer = [said[client + 1]] if tickets and not fault else []
+    return [*said[: client + 1], *[(CLIENT, bytes.fromhex("170303003e") + bytes(62))] * requests, *answer]
+
+
+@pytest.mark.parametrize("end", ["fin", "rst"])
+@pytest.mark.parametrize("port", [6651, 6671])
+@pytest.mark.parametrize("requests", [1, 3])
+def test_a_broker_that_closes_without_an_answer_may_want_a_certificate(end: str, port: int, requests: int, tmp_path: Path) -> None:
+    talks = [carried(requesting("no-certificate", requests=requests), port=port, number=n, end=end, by=SERVER) for n in range(3)]
+    text, evidence = only(findings_of(tmp_path, *talks), "tls-handshake-failed")
+    assert "a client certificate may be missing" in text
+    assert evidence["count"] == 3
+
+
+@pytest.mark.parametrize(("tickets", "requests", "end", "by"), [(2, 1, "fin", SERVER), (0, 1, "fin", CLIENT), (0, 1, "open", SERVER)])
+def test_one_that_answers_or_that_its_client_leaves_does_not(tickets: int, requests: int, end: str, by: int, tmp_path: Path) -> None:
+    talk = carried(requesting("", requests=requests, tickets=tickets), end=end, by=by)
+    assert with_code(findings_of(tmp_path, talk), "tls-handshake-failed") == []
+
+
 @pytest.mark.parametrize("version", ["1.2", "1.3"])
 @pytest.mark.parametrize("kept", [1, 2])
 @pytest.mark.parametrize("by", [CLIENT, SERVER])

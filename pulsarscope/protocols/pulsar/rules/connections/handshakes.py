@@ -113,6 +113,10 @@ def _failure(fact: Fact, known: dict[str, str]) -> str | None:
         return "the client ended it with an encrypted alert behind the broker's certificate, which it did not accept"
     if outcome == "refused-by-server":
         return "the broker ended it with an encrypted alert behind the client's answer: a client certificate is missing or not accepted"
+    if outcome == "unanswered":
+        by_server = values["closed"] != "open" and values["closed_by"] == "server"
+        reason = "the broker closed the connection behind the client's answer and said nothing: a client certificate may be missing or not "
+        return f"{reason}accepted, or a proxy has no broker" if by_server else None
     if outcome is None or values["closed"] == "open" or values["closed_by"] is None:
         return None
     if not values["server_bytes"]:
