@@ -10,6 +10,7 @@ import signal
 import threading
 import warnings
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple, NoReturn, Protocol
@@ -65,8 +66,8 @@ class CaptureWorker(Protocol):
     def stop(self) -> None:
         """Stop capturing; packets captured so far stay in the queue. Safe in a signal handler and from other threads."""
 
-    def join(self) -> None:
-        """Stop, wait until the recording is complete, and close the source."""
+    def join(self, wait: Callable[[], object]) -> None:
+        """Stop, wait until the recording is complete, calling `wait` again and again, and close the source."""
 
 
 class CaptureThread:
@@ -113,12 +114,13 @@ class CaptureThread:
         """Stop capturing."""
         self._stopping = True
 
-    def join(self) -> None:
-        """Stop, and wait for the end."""
+    def join(self, wait: Callable[[], object]) -> None:
+        """See `CaptureWorker`."""
         self.stop()
         self._finishing.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        while self._thread.is_alive():
+            wait()
+            self._thread.join(WAIT_SECONDS)
         self._loop.source.close()
 
     def stopping(self) -> bool:
@@ -195,13 +197,13 @@ class CaptureProcess:
             with suppress(BrokenPipeError, BlockingIOError):  # it has died, or thousands of triggers wait
                 os.write(self._requests, _word.pack(request))
 
-    def join(self) -> None:
-        """Stop, wait for the end, and close the source."""
+    def join(self, wait: Callable[[], object]) -> None:
+        """See `CaptureWorker`."""
         if self._process > 0:
             self._request(_FINISH)
             os.close(self._requests)
-            while self._receive():
-                pass
+            while not select.select([self._answers], [], [], WAIT_SECONDS)[0] or self._receive():
+                wait()
             os.close(self._answers)
             self._requests = -1
             _, status = os.waitpid(self._process, 0)

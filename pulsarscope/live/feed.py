@@ -6,7 +6,6 @@ The queue between them is bounded. When it is full, packets are skipped and repo
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
@@ -170,13 +169,8 @@ class LiveFeed:
     def close(self) -> None:
         """Stop, end the recording, and close the source."""
         self.steps.close()
-        waiting = threading.Timer(PATIENCE_SECONDS + LATE_SECONDS, self._notify, [WRITING])
-        waiting.daemon = True
-        waiting.start()
-        try:
-            self._worker.join()
-        finally:
-            waiting.cancel()
+        self._stopped = time.monotonic()
+        self._worker.join(self._tell_writing)
 
     def _captured(self) -> Generator[LiveStep, None, None]:
         self.start()
@@ -220,11 +214,20 @@ class LiveFeed:
             self._notify(f"{self.name} is down: waiting for it" if down else f"{self.name} is up again")
 
     def _tell_wait(self) -> None:
-        """Report once, some time after the stop, what is waited for."""
-        waited, size = time.monotonic() - self._stopped, self._worker.queue.waiting_bytes
-        if waited > PATIENCE_SECONDS + (0 if size else LATE_SECONDS):
+        """Report once, some time after the stop, that packets wait to be decoded or written."""
+        if size := self._worker.queue.waiting_bytes:
+            self._tell(f"still decoding {plural(size, 'byte')} of packets; Ctrl-C skips them", PATIENCE_SECONDS)
+        else:
+            self._tell_writing()
+
+    def _tell_writing(self) -> None:
+        """Report once, some time after the stop, that packets wait to be written."""
+        self._tell(WRITING, PATIENCE_SECONDS + LATE_SECONDS)
+
+    def _tell(self, line: str, seconds: float) -> None:
+        if time.monotonic() - self._stopped > seconds:
             self._stopped = math.inf
-            self._notify(f"still decoding {plural(size, 'byte')} of packets; Ctrl-C skips them" if size else WRITING)
+            self._notify(line)
 
     def _report(self, *, at_end: bool = False) -> Iterator[LiveStep]:
         """Yield a step with findings about losses and delay, if there are any."""
