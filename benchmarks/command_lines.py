@@ -27,6 +27,8 @@ import pulsarscope
 from pulsarscope.__main__ import main as program
 from pulsarscope.cli.arguments.command_names import COMMANDS
 from pulsarscope.cli.arguments.typer_commands import command_of
+from pulsarscope.filter.syntax import parse
+from pulsarscope.model.records import ROWS, columns
 
 EXIT_CODES = frozenset(range(6))
 """All but 6, which is a fault, and the codes that the system gives to a process that dies."""
@@ -186,7 +188,7 @@ HEAVY = ("duckdb", "pyarrow.dataset", "pyarrow.parquet")
 
 
 def import_shared() -> None:
-    """Import the package and the installed extras; a fork reports by itself that one is missing."""
+    """Import the package and the installed extras, and read grammar and columns; a fork reports by itself that an extra is missing."""
     for module in walk_packages(pulsarscope.__path__, "pulsarscope.", onerror=lambda _: None):
         if not module.name.startswith("pulsarscope.spark"):
             with suppress(ImportError):
@@ -194,6 +196,9 @@ def import_shared() -> None:
     for name in HEAVY:
         with suppress(ImportError):
             import_module(name)
+    parse("packet > 1")  # reads the grammar of filters, which takes longer than most command lines
+    for kind in ROWS:
+        columns(kind)
     gc.freeze()  # else a fork that collects looks at all of them, and copies them
 
 
