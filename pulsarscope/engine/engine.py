@@ -8,7 +8,7 @@ call yields: the rows in order, then findings of the layers below, then those of
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.engine.ordering import LOCATED, RowKey, Step, in_order, in_stretches
 from pulsarscope.engine.resting_connections import RestingConnections
 from pulsarscope.engine.row_batch import Closed, KeyedFact, RowBatch, Totals
-from pulsarscope.engine.short_connections import ShortConnections
+from pulsarscope.engine.short_connections import ConnectionShare, ShortConnections
 from pulsarscope.engine.timelines import KeyedRows, Timelines
 from pulsarscope.inputs.key_logs import Secrets, add_key_log
 from pulsarscope.inputs.private_keys import passwords, rsa_keys
@@ -39,9 +39,6 @@ from pulsarscope.tcp import Assembler, ConnectionEvents
 if TYPE_CHECKING:
     from pulsarscope.engine.rule_engine import CollectFacts, EmitFact, RuleEngine
     from pulsarscope.engine.snapshot import Shared
-
-Select = Callable[[Sequence[ConnectionEvents]], Iterable[tuple[int, ConnectionEvents]]]
-"""Yields the connections that an engine decodes, each with its position among all."""
 
 STEPS_TOGETHER = 256
 """Ends of connections whose rows are made together."""
@@ -61,8 +58,7 @@ class Engine:
         totals: Totals | None = None,
         emit_fact: EmitFact | None = None,
         collect: CollectFacts | None = None,
-        select: Select | None = None,
-        first: bool = True,
+        share: ConnectionShare | None = None,
     ) -> None:
         """Prepare a run; nothing is read yet.
 
@@ -72,8 +68,8 @@ class Engine:
             totals: receives the counts.
             emit_fact: receives the facts of rules across connections, if another engine evaluates them.
             collect: receives them packed, instead of `emit_fact`, for `add_facts` of that engine.
-            select: chooses the connections to decode, if other engines decode the others; rows then have keys.
-            first: among engines that share a run, whether this one reports findings about files, and counts packets.
+            share: the connections to decode, if other engines decode the others; rows then have keys. The first engine reports findings
+                about files, and counts packets.
 
         Raises:
             UsageError: the options cannot be carried out.
@@ -84,8 +80,8 @@ class Engine:
         """Results of the latest block, by connection."""
         self._inputs = inputs
         self._options = options
-        self._select = select
-        self._first = first
+        self._share = share
+        self._first = share is None or not share.number
         if not (made := options.dissectors(show_secrets=options.show_secrets)):
             raise UsageError("a run needs a dissector")
         self.dissectors: dict[str, Dissector] = {dissector.name: dissector for dissector in made}
@@ -110,12 +106,12 @@ class Engine:
         codes = finding_codes(made, rules=False)
         self.in_columns = in_order or opens_messages(options, kinds)
         """True when frames, or the messages in them, stay in the columns of a compiled reader."""
-        if select is not None:  # keys are for rows that rules have examined
-            self.in_columns = in_order and options.evaluates and FrameRow.kind in options.records and MessageRow.kind not in kinds
+        if share is not None:  # keys are for rows that rules have examined
+            self.in_columns = in_order and options.evaluates and MessageRow.kind not in kinds
         settings = Settings(made, codes, session, self._forced(options), None, options.raw, self._secrets, options.places, self.in_columns)
         self._timelines.configure(settings, evaluated)
-        reads_short = self._timelines.reads_short and select is None
-        self._short = ShortConnections(made[0], inputs, self._timelines, self.totals) if reads_short else None
+        reads_short = self._timelines.reads_short
+        self._short = ShortConnections(made[0], inputs, self._timelines, self.totals, share) if reads_short else None
         self._rows_max = options.rows_max or sys.maxsize
         self._unheard = () if MessageRow.kind in evaluated else self._timelines.message_types
         """Types of rows that no rule requires, and of which there may be very many."""
@@ -345,7 +341,7 @@ class Engine:
             located[:0] = [(_OF_FILES, row) for row in file_findings]
         rows: list[Any] = []
         keys: Sequence[RowKey] = ()
-        for piece in self._timelines.rows(steps, index_of, keyed=self._select is not None or bool(findings)):
+        for piece in self._timelines.rows(steps, index_of, keyed=self._share is not None or bool(findings)):
             if rows:
                 yield self._batch(rows, keys)
             rows, keys = self._evaluated(*piece)
@@ -375,7 +371,7 @@ class Engine:
         payload_bytes = 0
         stretches = in_stretches(steps, STEPS_TOGETHER, finished)
         for step in chain.from_iterable(in_order(stretch, together=False) for stretch in stretches):
-            for piece, piece_keys in self._timelines.by_moments([step], index_of, keyed=self._select is not None):
+            for piece, piece_keys in self._timelines.by_moments([step], index_of, keyed=self._share is not None):
                 some, some_keys = self._evaluated(piece, self._keys_of_step(piece_keys))
                 found = self._reported()
                 rows += [*some, *(row for _, row in found)]
@@ -392,11 +388,11 @@ class Engine:
         """Count connections; return those to decode."""
         if self._first:
             self.totals.note(events)
-        return enumerate(events) if self._select is None else self._select(events)
+        return enumerate(events) if self._share is None else self._share.select(events)
 
     def _batch(self, rows: Sequence[Any], keys: Sequence[RowKey] = ()) -> RowBatch:
         """Count the findings among rows, and return the batch."""
-        if self._select is None:
+        if self._share is None:
             keys = ()
         elif FindingRow.kind not in self._options.records and not self._timelines.in_columns:
             keys = [key for key, row in zip(keys, rows, strict=True) if type(row) is not FindingRow]
@@ -420,7 +416,7 @@ class Engine:
             kept = ordered.without([*self._for_rules], frames=written, exchanges=ExchangeRow.kind in self._options.records)
             if written or (self._options.together and not self._options.anchors):
                 return [kept, *following], keys.each(kept) if keys else []
-            return [*kept.all(), *following], []
+            return [*kept.all(), *following], keys.each(kept) if keys else []
         if self._rules is None:
             # Frames with too many messages for columns are among the rows even if nobody asked for them.
             return [row for row in rows if type(row) not in self._for_rules] if self._timelines.in_columns else rows, keys

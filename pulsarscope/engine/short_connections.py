@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pulsarscope.dissect.contract.legs import ANCHOR, AnchorRow
 from pulsarscope.dissect.framing.column_batch import ColumnBatch
@@ -32,7 +32,7 @@ from pulsarscope.tcp.closed_connections import closed_connection
 from pulsarscope.tcp.connection import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pulsarscope.capture import Block, Inputs, Segment
     from pulsarscope.dissect.contract.dissector import Dissector
@@ -41,15 +41,44 @@ if TYPE_CHECKING:
     from pulsarscope.tcp import Assembler
     from pulsarscope.tcp.connection import ClosedConnection, Connection, ConnectionEvents
 
+Given = tuple[list[tuple[bytes, "Segment"]], list[tuple[str, bytes, int]]]
+"""Packets with their flow keys, in order; and of each of their connections its name, the flow key of the client, and its engine."""
+
 AT_A_TIME = 256
 """Connections that become objects together."""
+
+
+class ConnectionShare(Protocol):
+    """The connections that an engine decodes, if other engines decode the others of a run; all of them read all packets."""
+
+    number: int
+    """Number of the engine, from zero."""
+
+    def select(self, events: Sequence[ConnectionEvents]) -> Iterable[tuple[int, ConnectionEvents]]:
+        """Yield the connections of the engine, each with its position among all."""
+
+    def assign(self, key: bytes) -> int:
+        """Return the number of the engine that decodes a connection that begins, by the flow key of its client."""
+
+    def note_owner(self, name: str, key: bytes, owner: int, *, closed: bool = False) -> None:
+        """Remember the engine of a connection that was assigned before; its events follow."""
 
 
 class ShortConnections:
     """Short connections of one vantage point, in addition to those of an assembler."""
 
-    def __init__(self, dissector: Dissector, inputs: Inputs, timelines: Timelines, totals: Totals) -> None:
-        """Begin without any connections; `timelines` must be in columns. `totals` receive what is counted of these connections."""
+    def __init__(
+        self, dissector: Dissector, inputs: Inputs, timelines: Timelines, totals: Totals, share: ConnectionShare | None = None
+    ) -> None:
+        """Begin without any connections.
+
+        Args:
+            dissector: reads the frames.
+            inputs: captures of the run.
+            timelines: the timelines of the engine, which must be in columns.
+            totals: receive what is counted of these connections.
+            share: the connections whose rows are made, if not all are.
+        """
         native, _ = load_native()
         compiled = dissector.compiled
         largest, padding = compiled.sizes
@@ -60,7 +89,9 @@ class ShortConnections:
         anchors = ANCHORS_MAX if ANCHOR in session.kinds else 0
         asked = ExchangeRow.kind in session.kinds, self._gives_rows, self._evaluates, anchors, AnchorRow, compiled.described
         sizes = dissector.framing.smallest, largest, padding
-        self._compiled: Any = native.ShortConnections(bounds, sizes, session.payloads, asked, totals.starts is not None)
+        assigned = None if share is None else (share.number, share.assign)
+        self._compiled: Any = native.ShortConnections(bounds, sizes, session.payloads, asked, totals.starts is not None, assigned)
+        self._share = share
         self._dissector = dissector
         self._inputs = inputs
         self._timelines = timelines
@@ -78,19 +109,22 @@ class ShortConnections:
         source = self._inputs.source(block.file)
         columns = self._dissector.compiled.frames()
         names = source, block.file, self._dissector.name, CLIENT, SERVER
-        block.flows, begun, (with_frames, ended), packets, closed, resets, closing = self._compiled.read(
+        block.flows, begun, (with_frames, ended), given, closed, resets, closing = self._compiled.read(
             columns, block.flows, assembler.table, names
         )
-        self._totals.connections += begun
+        if self._share is None or not self._share.number:
+            self._totals.connections += begun
         self._note_starts()
-        self._catch_up(packets, assembler)
+        self._catch_up(given, assembler)
         assembler.put_back(sorted(self._made(closed), key=attrgetter("closed_at")))
         if len(columns):
             recognised = {name: PlainConnection(key, self._dissector.name) for name, key in with_frames.items()}
             self._timelines.add_columns(block.file << FILE_SHIFT | block.last_packet, ColumnBatch(columns), recognised)
         for each in map(self._ended, closing):
             self._timelines.add_end(each)
-        for _, _, name, key, begin, recognised in resets:
+        for _, _, name, key, begin, recognised, owner in resets:
+            if not self._is_own(name, key, owner, closed=True):
+                continue
             if recognised:
                 ended.append(name)
             self._end_timeline(PlainConnection(key, self._dissector.name), name, block.file, begin, recognised=recognised)
@@ -105,7 +139,7 @@ class ShortConnections:
         """See `tcp.connection.ClosedElsewhere`."""
         place = before >> FILE_SHIFT, before & (1 << FILE_SHIFT) - 1
         while found := self._compiled.forget(time - 2 * CLOSED_CONNECTION_NANOSECONDS, place, AT_A_TIME):
-            self._timelines.add_finished(map(self._ended, found))
+            self._timelines.add_finished(self._own_ends(found))
         oldest = self._compiled.oldest
         return oldest is not None and oldest < place
 
@@ -125,7 +159,7 @@ class ShortConnections:
         self._take_given_up(assembler)
         self._note_starts()
         self._timelines.forget_added()
-        return map(self._ended, chain.from_iterable(iter(partial(self._compiled.take_finished, AT_A_TIME), [])))
+        return self._own_ends(chain.from_iterable(iter(partial(self._compiled.take_finished, AT_A_TIME), [])))
 
     def _note_starts(self) -> None:
         """Record where the streams of connections begin that have ended here."""
@@ -134,16 +168,29 @@ class ShortConnections:
 
     def _take_given_up(self, assembler: Assembler) -> None:
         """Hand over the connections that the compiled reader gives up: some at a time, as there may be very many."""
-        while packets := self._compiled.take_given_up(AT_A_TIME):
-            self._catch_up(packets, assembler)
+        while (given := self._compiled.take_given_up(AT_A_TIME))[1]:
+            self._catch_up(given, assembler)
 
-    def _catch_up(self, packets: list[tuple[bytes, Segment]], assembler: Assembler) -> None:
+    def _catch_up(self, given: Given, assembler: Assembler) -> None:
         """Bring connections to their current state, by their packets."""
+        packets, of = given
+        own = {name for name, key, owner in of if self._is_own(name, key, owner)}
         if packets:
             events = assembler.replay(packets, self._file)
             if self._totals.starts is not None:
                 self._totals.starts.note(events)
-            self._timelines.catch_up(events)
+            self._timelines.catch_up([event for event in events if event.name in own])
+
+    def _is_own(self, name: str, key: bytes, owner: int, *, closed: bool = False) -> bool:
+        """Return True for a connection of this engine; record the engine of a connection whose events follow."""
+        if self._share is None:
+            return True
+        self._share.note_owner(name, key, owner, closed=closed)
+        return owner == self._share.number
+
+    def _own_ends(self, ended: Iterable[tuple[Any, ...]]) -> Iterator[PlainEnd]:
+        """Yield the state of the closed connections of this engine."""
+        return (self._ended(found) for found in ended if self._share is None or found[-1] == self._share.number)
 
     def _end_timeline(self, of: PlainConnection, name: str, file: int, begin: tuple[int, int], *, recognised: bool) -> None:
         """Record that only late packets of a connection may follow; `begin`: its first packet and the time of that packet."""
@@ -161,9 +208,11 @@ class ShortConnections:
     def _made(self, closed: Iterable[tuple[Any, ...]]) -> Iterator[Connection]:
         """Make closed connections, in the order in which they were closed."""
         for found in closed:
-            key, recognised, file, state, _ = found
+            key, recognised, file, state, _, owner = found
             connection = closed_connection(key, file, state)
-            if not self._gives_rows:
+            if not self._is_own(connection.name, key, owner, closed=True):
+                pass
+            elif not self._gives_rows:
                 begin = connection.packet, connection.start
                 self._end_timeline(PlainConnection(key, self._dissector.name), connection.name, file, begin, recognised=recognised)
             else:
@@ -172,5 +221,5 @@ class ShortConnections:
 
     def _ended(self, found: tuple[Any, ...]) -> PlainEnd:
         """Return the state of a closed connection."""
-        key, _, file, state, told = found
+        key, _, file, state, told, _ = found
         return PlainEnd(PlainConnection(key, self._dissector.name), self._inputs.source(file), file, state, told)

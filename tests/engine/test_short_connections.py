@@ -649,6 +649,30 @@ def test_many_connections_at_a_time_read_as_by_the_reference_wherever_blocks_end
         BothReaders(tmp_path, corpus_options()).check(pcap(packets), other=other, block=random.choice((200, 1000, 3000, 8000, None)))
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_processes_share_connections_that_python_reads_and_others(many: str, tmp_path: Path, count: int) -> None:
+    for block in (None, 8000):
+        BothReaders(tmp_path, corpus_options()).check_jobs(Path(many).read_bytes(), count=count, block=block)
+
+
+@pytest.mark.slow
+@given(randoms)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_processes_share_many_connections_at_a_time_wherever_blocks_end(tmp_path: Path, random: Random) -> None:
+    packets = _many_at_a_time(random)
+    end = random.choice((len(packets), random.randrange(1, max(2, len(packets)))))
+    with (
+        patch("pulsarscope.engine.short_connections.AT_A_TIME", random.choice((1, 3, 256))),
+        patch("pulsarscope.tcp.connection_table.CLOSED_CONNECTIONS_MAX", random.choice((1, 5, 10_000))),
+    ):
+        BothReaders(tmp_path, corpus_options()).check_jobs(
+            pcap(packets[:end]),
+            count=random.choice((2, 3)),
+            block=random.choice((200, 1000, 3000, None)),
+            following=pcap(packets[end:]) if end < len(packets) else None,
+        )
+
+
 @pytest.mark.slow
 @given(randoms)
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

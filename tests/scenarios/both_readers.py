@@ -24,7 +24,7 @@ from pulsarscope.dissect.framing.compiled_splitter import CompiledSplitter
 from pulsarscope.dissect.framing.splitter import StreamSplitter
 from pulsarscope.engine import rule_engine
 from pulsarscope.engine.options import ALL_RECORDS, Options
-from pulsarscope.engine.parallel import run
+from pulsarscope.engine.parallel import AnyRun, driver, run
 from pulsarscope.model import ordered_rows
 from pulsarscope.model.errors import CaptureError
 from pulsarscope.model.limits import ROWS_MAX
@@ -38,6 +38,7 @@ from pulsarscope.output.export.parquet import repeating
 from pulsarscope.protocols import make_dissectors
 from pulsarscope.protocols.pulsar.dissector import PulsarDissector
 from pulsarscope.tcp.pieces import Piece
+from tests.scenarios.inside import Inside
 from tests.scenarios.invariants import NONE, InvariantError, require
 from tests.scenarios.streams import SplitFrame, Stream, cut, groups, split
 from tests.scenarios.wire_mutations import damaged, joined_frame, mutated_message, split_frame
@@ -131,6 +132,8 @@ class BothReaders:
         frameless = msgspec.structs.replace(beside, records=of_messages | {"exchange"}, payload="text")
         of_all = (msgspec.structs.replace(quick, raw=raw) for raw in (False, True))
         self._options = [*of_all, in_columns, whole, messages, shown, beside, answered, frameless]
+        reported = msgspec.structs.replace(in_columns, records=frozenset({"connection", "finding"}), anchors=True, any_order=True)
+        self._shared = in_columns, reported
         self._dissectors = {choice: dissectors_of(choice) for choice in ("off", "require")}
 
     def check(
@@ -150,17 +153,29 @@ class BothReaders:
         a second file.
         """
         del good_checksums_max
-        files = [data] if following is None else [data, following]
-        for path, each in zip(self._paths, files, strict=False):
-            path.write_bytes(each)
-        paths = [str(path) for path in self._paths[: len(files)]]
+        paths = self._write(data, following)
         options = self._options[(len(data) if other in (None, NONE) else other) % len(self._options)]
         with blocks_of(BLOCKS[len(data) // SIZES_OF_A_BLOCK % len(BLOCKS)] if block is None else block):
             expected, found = (self._rows(paths, choice, options) for choice in ("off", "require"))
         require_equal(expected, found)
 
-    def check_jobs(self, data: bytes) -> None:
-        """Do nothing: another process reads in the same way."""
+    def check_jobs(self, data: bytes, *, count: int = 2, block: int | None = None, following: bytes | None = None) -> None:
+        """Require that processes that share the connections give the rows of one, while frames stay in columns.
+
+        `count`: number of processes; `block`, `following`: as for `check`.
+        """
+        paths = self._write(data, following)
+        for options in self._shared:
+            with reader("require"), blocks_of(block), patch.object(driver, "Process", Inside):
+                alone, shared = (_shown(run(paths, options, each, _EachRow())) for each in (1, count))
+            require_equal(alone, shared)
+
+    def _write(self, data: bytes, following: bytes | None) -> list[str]:
+        """Write one or two captures, and return their paths."""
+        files = [data] if following is None else [data, following]
+        for path, each in zip(self._paths, files, strict=False):
+            path.write_bytes(each)
+        return [str(path) for path in self._paths[: len(files)]]
 
     def _rows(self, paths: list[str], choice: str, options: Options) -> list[str]:
         """Return the rows with the types and the order of all their values, and the counts."""
@@ -177,6 +192,28 @@ class BothReaders:
                 rows = [str(error)]
             tables.check()
         return rows
+
+
+class _EachRow:
+    """Preparation of rows that gives the type and all values of each, of rows in columns, too."""
+
+    takes_columns = True
+
+    def prepare(self, rows: list[Any]) -> list[str]:
+        return [repr(row) for row in rows_of(rows)]
+
+    def join(self, prepared: list[str]) -> list[str]:
+        return prepared
+
+
+def _shown(decoded: AnyRun) -> list[str]:
+    """Return the prepared rows of a run, and the counts, or the error that ends it."""
+    try:
+        batches = [_EachRow().prepare(batch.rows) if batch.prepared is None else batch.prepared for batch in decoded]
+    except CaptureError as error:
+        return [str(error)]
+    counts = decoded.packets, decoded.connections, sorted(decoded.severities.items()), decoded.damaged, decoded.fragmented
+    return [*chain.from_iterable(batches), repr(counts)]
 
 
 def dissectors_of(choice: str) -> Callable[..., tuple[Dissector, ...]]:

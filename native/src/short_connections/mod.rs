@@ -37,6 +37,8 @@ const FILE_SHIFT: u32 = 40;
 struct Open {
     file: i64,
     name: Py<PyString>,
+    /// Process to which it belongs, among those that share a run.
+    owner: usize,
     tcp: PlainTcp,
     conversation: Conversation,
     /// Bytes of incomplete frames, and the stream offsets after them.
@@ -65,12 +67,27 @@ struct Fed<'py> {
     reset: Option<i64>,
 }
 
+/// A connection that Python reads from now on, and its packets so far.
+struct Released {
+    key: Key,
+    name: Py<PyString>,
+    owner: usize,
+    kept: Kept,
+}
+
+impl Released {
+    fn of(key: Key, open: Open) -> Released {
+        let Open { name, owner, kept, .. } = open;
+        Released { key, name, owner, kept }
+    }
+}
+
 /// What became of a connection in a block.
 enum Outcome {
     /// It is open, or waits for late packets here.
     Taken,
-    /// It is not plain: its packets.
-    Released(Kept),
+    /// It is not plain.
+    Released(Released),
     /// A RST comes: its packets before the RST.
     Reset(Kept),
 }
@@ -86,18 +103,24 @@ enum Found {
 type Names<'py> = (Bound<'py, PyDict>, Vec<String>);
 
 /// A connection that a RST ends: its first packet in the block, all its packets before the RST, in order, name, flow key of the client,
-/// first packet and its time, and whether frames were read.
-type Ended<'py> = (i64, Vec<KeyedSegment<'py>>, Py<PyString>, Bound<'py, PyBytes>, (i64, i64), bool);
+/// first packet and its time, whether frames were read, and the process to which it belongs.
+type Ended<'py> = (i64, Vec<KeyedSegment<'py>>, Py<PyString>, Bound<'py, PyBytes>, (i64, i64), bool, usize);
+
+/// Packets of connections that Python must read, in order; and of each connection its name, the flow key of the client, and the process to
+/// which it belongs.
+type Given<'py> = (Vec<KeyedSegment<'py>>, Vec<(Py<PyString>, Bound<'py, PyBytes>, usize)>);
 
 /// Flows of other connections, and of these from a RST on; the number of connections that began, without those that Python counts; their
 /// names; and what Python has to do first: packets to read again, in order, closed connections that got packets, and those with a RST; and
 /// those that the block has closed, if rules require them.
-type Read<'py> =
-    (Bound<'py, PyDict>, isize, Names<'py>, Vec<KeyedSegment<'py>>, Vec<ClosedTuple<'py>>, Vec<Ended<'py>>, Vec<ClosedTuple<'py>>);
+type Read<'py> = (Bound<'py, PyDict>, isize, Names<'py>, Given<'py>, Vec<ClosedTuple<'py>>, Vec<Ended<'py>>, Vec<ClosedTuple<'py>>);
 
 /// Requests in addition to frames: exchanges, connection rows, these at the ends of connections, the number of anchors per connection, the
 /// type of their rows, and a function that describes both sides of a connection.
 type Asked<'py> = (bool, bool, bool, usize, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// Number of this process among those that share a run, and a function that assigns a connection to one of them, by its flow key.
+type Share = (usize, Py<PyAny>);
 
 /// See `read`.
 struct Arguments<'a, 'py> {
@@ -121,8 +144,9 @@ pub struct ShortConnections {
     /// Connections that the current block has closed.
     closing: Vec<Closed>,
     kept_bytes: usize,
-    /// Packets of connections that were given up, the latest connection first.
-    given_up: Vec<(Key, Kept)>,
+    /// Connections that were given up, the latest one first.
+    given_up: Vec<Released>,
+    share: Option<Share>,
     starts: Option<Starts>,
 }
 
@@ -131,9 +155,10 @@ type Starts = (Vec<u8>, Vec<u8>);
 
 #[pymethods]
 impl ShortConnections {
-    /// `bounds`: see `TcpBounds`; `sizes`, `opens`: see `Plainness`; `asked`: see `Asked`; `places`: keep what `take_starts` returns.
+    /// `bounds`: see `TcpBounds`; `sizes`, `opens`: see `Plainness`; `asked`: see `Asked`; `places`: keep what `take_starts` returns;
+    /// with `share`, rows are only of the connections of this process.
     #[new]
-    fn new(bounds: TcpBounds, sizes: Sizes, opens: bool, asked: Asked<'_>, places: bool) -> Self {
+    fn new(bounds: TcpBounds, sizes: Sizes, opens: bool, asked: Asked<'_>, places: bool, share: Option<Share>) -> Self {
         let (exchanges, rows, ends, anchors, anchor_type, describe) = asked;
         let (open, closed, closing) = Default::default();
         let plainness = Plainness { sizes, opens, exchanges, anchors };
@@ -150,6 +175,7 @@ impl ShortConnections {
             closing,
             kept_bytes: 0,
             given_up: Vec::new(),
+            share,
             starts: places.then(Starts::default),
         }
     }
@@ -209,19 +235,19 @@ impl ShortConnections {
             |open: &Open| !rows && open.tcp.is_complete() && open.rests.iter().all(Vec::is_empty) && open.conversation.is_told(exchanges);
         for (key, open) in self.open.drain() {
             if all || !is_quiet(&open) {
-                self.given_up.push((key, open.kept));
+                self.given_up.push(Released::of(key, *open));
             } else {
                 note(&mut self.starts, &open);
             }
         }
-        self.given_up.sort_unstable_by_key(|(_, kept)| std::cmp::Reverse(kept.first()));
+        self.given_up.sort_unstable_by_key(|released| std::cmp::Reverse(released.kept.first()));
         self.kept_bytes = 0;
     }
 
     /// Take the packets of connections that were given up, at most `most`, in the order in which they began.
-    fn take_given_up<'py>(&mut self, py: Python<'py>, most: usize) -> PyResult<Vec<KeyedSegment<'py>>> {
+    fn take_given_up<'py>(&mut self, py: Python<'py>, most: usize) -> PyResult<Given<'py>> {
         let first = self.given_up.len().saturating_sub(most);
-        packets_of(py, self.given_up.split_off(first))
+        given(py, self.given_up.split_off(first))
     }
 
     /// Take the connections that have ended here since the last call.
@@ -243,6 +269,13 @@ impl ShortConnections {
     fn take_closed<'py>(&mut self, py: Python<'py>, most: usize) -> Vec<ClosedTuple<'py>> {
         self.closed.take_oldest(py, most)
     }
+}
+
+/// Return the packets of connections that Python must read.
+fn given(py: Python<'_>, released: Vec<Released>) -> PyResult<Given<'_>> {
+    let of = released.iter().map(|each| (each.name.clone_ref(py), PyBytes::new(py, &each.key), each.owner)).collect();
+    let packets = packets_of(py, released.into_iter().map(|each| (each.key, each.kept)).collect())?;
+    Ok((packets, of))
 }
 
 /// Record where the streams of a connection begin.
@@ -283,7 +316,7 @@ impl ShortConnections {
                     }
                     match if is_compiled { self.take(py, &mut open, &flows, &mut data) } else { None } {
                         Some((parts, reset)) => fed.push(Fed { key: client, open, flows, parts, reset }),
-                        None => released.push((client, open.kept)),
+                        None => released.push(Released::of(client, *open)),
                     }
                 }
             }
@@ -294,18 +327,18 @@ impl ShortConnections {
         for each in fed {
             let (key, is_new, name, before) =
                 (each.key, each.open.kept.packets.is_empty(), each.open.name.clone_ref(py), frames.entries.len());
-            let (reset, was_begun, began) = (each.reset, each.open.conversation.begun, each.open.tcp.begun());
+            let (reset, was_begun, began, owner) = (each.reset, each.open.conversation.begun, each.open.tcp.begun(), each.open.owner);
             let first = each.flows.iter().flatten().filter_map(|flow| flow.segments().first()).map(|segment| segment.packet).min();
             match self.converse(py, frames, &data, each, of)? {
-                Outcome::Released(kept) => {
-                    released.push((key, kept));
+                Outcome::Released(each) => {
+                    released.push(each);
                     continue;
                 }
                 Outcome::Reset(kept) => {
                     behind.extend([key, reverse(&key)].map(|key| (key, reset)));
                     let has_frames = was_begun || frames.entries.len() > before;
                     let (packets, client) = (packets_of(py, vec![(key, kept)])?, PyBytes::new(py, &key));
-                    resets.push((first.unwrap_or(0), packets, name.clone_ref(py), client, began, has_frames));
+                    resets.push((first.unwrap_or(0), packets, name.clone_ref(py), client, began, has_frames, owner));
                     begun -= isize::from(!is_new);
                 }
                 Outcome::Taken => begun += isize::from(is_new),
@@ -327,11 +360,12 @@ impl ShortConnections {
                 }
             }
         }
-        let ended = self.closing.iter().filter(|closed| closed.recognised).map(|closed| format!("{}:{}", closed.file, closed.tcp.begun.0));
-        let names = (recognised, ended.collect());
-        let closing = if self.ends { self.closing.iter().map(|closed| closed.tuple(py)).collect() } else { Vec::new() };
+        let own = |closed: &&Closed| self.is_own(closed.owner);
+        let ended = self.closing.iter().filter(own).filter(|closed| closed.recognised);
+        let names = (recognised, ended.map(|closed| format!("{}:{}", closed.file, closed.tcp.begun.0)).collect());
+        let closing = if self.ends { self.closing.iter().filter(own).map(|closed| closed.tuple(py)).collect() } else { Vec::new() };
         self.closed.add(std::mem::take(&mut self.closing));
-        Ok((others, begun, names, packets_of(py, released)?, reopened, resets, closing))
+        Ok((others, begun, names, given(py, released)?, reopened, resets, closing))
     }
 
     /// Find the connection of a flow and the flow of the other direction; take an open one out, and begin one with a SYN.
@@ -354,8 +388,17 @@ impl ShortConnections {
         }
         let name = PyString::new(py, &format!("{}:{}", of.file, syn.packet)).unbind();
         let tcp = PlainTcp::of(syn, flow.bytes(py, syn, syn.options), self.bounds);
+        let owner = match &self.share {
+            Some((_, assign)) => assign.call1(py, (PyBytes::new(py, &key),))?.extract(py)?,
+            None => 0,
+        };
         let (conversation, rests, ends, kept) = Default::default();
-        Ok(Found::Open(key, Box::new(Open { file: of.file, name, tcp, conversation, rests, ends, kept })))
+        Ok(Found::Open(key, Box::new(Open { file: of.file, name, owner, tcp, conversation, rests, ends, kept })))
+    }
+
+    /// Return true if rows of the connections of this process are those of this engine.
+    fn is_own(&self, owner: usize) -> bool {
+        self.share.as_ref().is_none_or(|(number, _)| *number == owner)
     }
 
     /// Take the packets of an open connection up to a RST, and append its bytes to those of others. Return their places, and the packet of
@@ -433,7 +476,7 @@ impl ShortConnections {
             let connection = open.name.bind(py).as_any();
             let names = [client, server].map(|direction| [source, file, connection, protocol, direction].map(|name| name.clone().unbind()));
             let Some(left) = open.conversation.feed(frames, data, parts, names, of.file, self.plainness, &mut anchors)? else {
-                return Ok(Outcome::Released(open.kept));
+                return Ok(Outcome::Released(Released::of(key, *open)));
             };
             for (side, (range, end)) in behind.into_iter().enumerate() {
                 if !range.is_empty() {
@@ -446,14 +489,18 @@ impl ShortConnections {
         let is_told = open.conversation.is_told(self.plainness.exchanges);
         if ends && (open.rests.iter().any(|rest| !rest.is_empty()) || !is_told || (self.rows && open.conversation.greetings().is_none())) {
             frames.entries.truncate(before);
-            return Ok(Outcome::Released(open.kept));
+            return Ok(Outcome::Released(Released::of(key, *open)));
         }
-        self.add_anchors(py, frames, &key, &anchors)?;
+        if self.is_own(open.owner) {
+            self.add_anchors(py, frames, &key, &anchors)?;
+        } else {
+            frames.entries.truncate(before);
+        }
         if let Some(tcp) = open.tcp.closed(open.file).filter(|_| reset.is_none()) {
             note(&mut self.starts, &open);
-            let Open { file, conversation, .. } = *open;
+            let Open { file, conversation, owner, .. } = *open;
             let described = if self.rows { Some(self.descriptions.of_greetings(py, frames, &conversation)?) } else { None };
-            self.closing.push(Closed { key, file, recognised: conversation.begun, tcp, frames: conversation.frames, described });
+            self.closing.push(Closed { key, file, owner, recognised: conversation.begun, tcp, frames: conversation.frames, described });
             return Ok(Outcome::Taken);
         }
         for (flow, of_client) in flows.iter().zip([true, false]) {
@@ -501,14 +548,14 @@ impl ShortConnections {
     }
 
     /// Give up the connections with most kept bytes, if there are too many in all.
-    fn release_largest(&mut self) -> Vec<(Key, Kept)> {
+    fn release_largest(&mut self) -> Vec<Released> {
         let mut released = Vec::new();
         if self.kept_bytes > KEPT_MAX_BYTES {
             let mut costs: Vec<(usize, i64, Key)> = self.open.iter().map(|(key, open)| (open.cost(), -open.tcp.begun().0, *key)).collect();
             costs.sort_unstable();
             while let Some((cost, _, key)) = costs.pop().filter(|_| self.kept_bytes > KEPT_MAX_BYTES / 8 * 7) {
                 self.kept_bytes -= cost;
-                released.extend(self.open.remove(&key).map(|open| (key, open.kept)));
+                released.extend(self.open.remove(&key).map(|open| Released::of(key, *open)));
             }
         }
         released

@@ -23,8 +23,9 @@ type ConnectionTuple<'py> = ((i64, i64), (i64, i64), (i64, i64, i64), i64, (usiz
 /// Numbers of the frames of client and server, and what both state about themselves, if connection rows are requested.
 pub type Told<'py> = ((u32, u32), Option<Bound<'py, PyAny>>);
 
-/// Flow key of the client, whether frames were read, file of the beginning, the state of TCP, and what the frames told.
-pub type ClosedTuple<'py> = (Bound<'py, PyBytes>, bool, i64, ConnectionTuple<'py>, Told<'py>);
+/// Flow key of the client, whether frames were read, file of the beginning, the state of TCP, what the frames told, and the process to
+/// which it belongs, among those that share a run.
+pub type ClosedTuple<'py> = (Bound<'py, PyBytes>, bool, i64, ConnectionTuple<'py>, Told<'py>, usize);
 
 /// The values of `StreamTuple`; its options are in `ClosedTcp`.
 pub struct ClosedStream {
@@ -67,6 +68,8 @@ impl ClosedTcp {
 pub struct Closed {
     pub key: Key,
     pub file: i64,
+    /// Process to which it belongs.
+    pub owner: usize,
     pub recognised: bool,
     pub tcp: ClosedTcp,
     /// See `Told`.
@@ -78,7 +81,7 @@ impl Closed {
     pub fn tuple<'py>(&self, py: Python<'py>) -> ClosedTuple<'py> {
         let described = self.described.as_ref().map(|described| described.bind(py).clone());
         let told = ((self.frames[0], self.frames[1]), described);
-        (PyBytes::new(py, &self.key), self.recognised, self.file, self.tcp.tuple(py), told)
+        (PyBytes::new(py, &self.key), self.recognised, self.file, self.tcp.tuple(py), told, self.owner)
     }
 }
 

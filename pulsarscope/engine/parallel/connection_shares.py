@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from operator import add
 from struct import Struct
+from typing import NamedTuple
 
 from pulsarscope.capture import Block, Segment
 from pulsarscope.capture.block import Blocks
@@ -39,6 +40,14 @@ SAMPLE_MAX_PACKETS = 512
 """Packets of a flow in which frames are counted: the others are assumed to have as many."""
 
 
+class _Work(NamedTuple):
+    """Work of a connection in the blocks ahead, in packets."""
+
+    total: float
+    flows: list[tuple[bytes, list[int], float]]
+    """Flow key, packets in each of these blocks, and work per packet."""
+
+
 class ProcessShare:
     """Connections of one of several processes, which all see all connections: each goes to the process with the least work.
 
@@ -47,7 +56,7 @@ class ProcessShare:
 
     def __init__(self, number: int, count: int, framings: Sequence[Framing] = ()) -> None:
         """Begin; `number` is the position of this process among `count`, `framings` are those of the protocols."""
-        self._number = number
+        self.number = number
         self._past = [0.0] * count
         """Work by process, in packets, before the current block."""
         self._ahead: deque[list[float]] = deque()
@@ -81,7 +90,7 @@ class ProcessShare:
         if begun:
             self._assign(begun)
         for index, event in enumerate(events):
-            if owners[event.name] == self._number:
+            if owners[event.name] == self.number:
                 yield index, event
         for event in events:
             if event.finished:
@@ -92,24 +101,38 @@ class ProcessShare:
 
     def _assign(self, begun: Iterable[ConnectionEvents]) -> None:
         """Assign connections to processes, those with most work first."""
-        if self._reader is not None:
-            self._reader.look()
-        works = []
-        for event in begun:
-            key = event.key
-            flows = [(flow, *self._work(flow)) for flow in (key, reverse_key(key))]
-            works.append((sum(sum(packets) * each for _, packets, each in flows), event.name, flows))
-        works.sort(key=lambda work: -work[0])
+        works = [(self._work_of(event.key), event.name) for event in begun]
+        for work, name in sorted(works, key=lambda each: -each[0].total):
+            owner = self._owners[name] = self._give(work)
+            self._flows.update((flow, (owner, each)) for flow, _, each in work.flows)
+
+    def assign(self, key: bytes) -> int:
+        """Return the process that decodes a connection that begins, and for which `note_owner` follows unless it is short."""
+        return self._give(self._work_of(key))
+
+    def note_owner(self, name: str, key: bytes, owner: int, *, closed: bool = False) -> None:
+        """Remember the process of a connection that was assigned before, and its work, unless it is `closed`."""
+        self._owners[name] = owner
+        if not closed:
+            self._flows.update((flow, (owner, each)) for flow, _, each in self._work_of(key).flows)
+
+    def _give(self, work: _Work) -> int:
+        """Give a connection to the process with the least work, and return the position of the process."""
         part = 1.0 if self._reader is None or self._reader.sees_end else len(self._ahead) / PAST_BLOCKS
         loads = [past * part + sum(ahead) for past, *ahead in zip(self._past, *self._ahead, strict=True)]
-        for work, name, flows in works:
-            owner = self._owners[name] = loads.index(min(loads))
-            loads[owner] += CONNECTION_PACKETS + work
-            self._past[owner] += CONNECTION_PACKETS
-            for flow, packets, each in flows:
-                self._flows[flow] = owner, each
-                for of_block, count in zip(self._ahead, packets, strict=True):
-                    of_block[owner] += count * each
+        owner = loads.index(min(loads))
+        self._past[owner] += CONNECTION_PACKETS
+        for _, packets, each in work.flows:
+            for of_block, count in zip(self._ahead, packets, strict=True):
+                of_block[owner] += count * each
+        return owner
+
+    def _work_of(self, key: bytes) -> _Work:
+        """Return the work of a connection in the blocks ahead."""
+        if self._reader is not None:
+            self._reader.look()
+        flows = [(flow, *self._work(flow)) for flow in (key, reverse_key(key))]
+        return _Work(sum(sum(packets) * each for _, packets, each in flows), flows)
 
     def _work(self, flow: bytes) -> tuple[list[int], float]:
         """Return the number of packets of a flow in each of the blocks ahead, and the work per packet."""

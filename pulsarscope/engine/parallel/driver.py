@@ -19,10 +19,10 @@ from pulsarscope.engine.engine import Engine
 from pulsarscope.engine.options import Options
 from pulsarscope.engine.parallel.merging import merged
 from pulsarscope.engine.parallel.process import Process
-from pulsarscope.engine.parallel.worker import Decode, Finished, FramePlace, Prepare, Result
+from pulsarscope.engine.parallel.worker import Decode, Finished, FramePlace, Prepare, Result, keep_columns
 from pulsarscope.engine.row_batch import KeyedFact, RowBatch, Totals
 from pulsarscope.model.limits import JOBS_MAX
-from pulsarscope.model.records import FrameRow, MessageRow
+from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import each_line
 
 
@@ -35,15 +35,12 @@ def run(inputs: Sequence[str], options: Options, jobs: int, prepare: Prepare | N
     """Decode like `local.run`, in `jobs` processes; 0: as many as there are cores.
 
     With `prepare`, batches from other processes have `prepared` instead of rows. Frames and messages that stay in columns are decoded in
-    this process, because making objects of them takes longer; except if rules are evaluated and `prepare` takes columns, of frames without
-    messages.
+    this process, because making objects of them takes longer; except if rules are evaluated, and the processes keep columns, too.
     """
     alone = local.run(inputs, options)
     jobs = jobs or cores()
     # A pipe can be read only once, and not by another process.
-    written = FrameRow.kind in options.records and MessageRow.kind not in options.records
-    in_processes = options.rules and prepare is not None and prepare.takes_columns and written
-    quick = alone.engine.in_columns and not in_processes
+    quick = alone.engine.in_columns and not (options.rules and keep_columns(options, prepare))
     one = jobs < 2 or alone.inputs.sizes is None or quick
     return alone if one else ParallelRun(alone.inputs, options, jobs, prepare)
 

@@ -23,7 +23,7 @@ from pulsarscope.engine.parallel.connection_shares import ProcessShare, framings
 from pulsarscope.engine.row_batch import PackedFacts, RowBatch, Totals
 from pulsarscope.engine.stall_warnings import stall_warnings
 from pulsarscope.model.errors import PulsarscopeError, internal_error
-from pulsarscope.model.records import FrameRow, Row
+from pulsarscope.model.records import ExchangeRow, FrameRow, MessageRow, Row
 
 FramePlace = tuple[int | None, int | None, int | None]
 """A frame by file, packet and sub."""
@@ -54,6 +54,12 @@ class Prepare(Protocol):
 
     def join(self, prepared: list[Any]) -> Any:
         """Return the combined values of all rows of a batch, in order; one value may be the lines of several rows."""
+
+
+def keep_columns(options: Options, prepare: Prepare | None) -> bool:
+    """Return True if processes keep frames in columns: their rows are not written, or `prepare` takes columns, without messages."""
+    written = options.records & {FrameRow.kind, ExchangeRow.kind, MessageRow.kind}
+    return not written or (prepare is not None and prepare.takes_columns and FrameRow.kind in written and MessageRow.kind not in written)
 
 
 class LivePart(msgspec.Struct, frozen=True):
@@ -142,10 +148,10 @@ class Decode(msgspec.Struct, frozen=True):
         facts: list[PackedFacts] = []
         totals = Totals()
         options = self.options
-        if self.prepare is None or not self.prepare.takes_columns:
+        if not keep_columns(options, self.prepare):
             options = msgspec.structs.replace(options, columns=False)  # rows are sent or examined
         share = ProcessShare(self.number, self.count, framings_of(self.options.dissectors(show_secrets=False)))
-        engine = Engine(self.inputs, options, totals=totals, collect=facts.append, select=share.select, first=not self.number)
+        engine = Engine(self.inputs, options, totals=totals, collect=facts.append, share=share)
 
         def read(path: str, file: int) -> Blocks:
             by_interface = self.inputs.by_interface

@@ -112,6 +112,27 @@ def test_each_connection_goes_to_one_process_and_stays_there(parts: list[list[An
                 of_connection.pop(one.name, None)
 
 
+@pytest.mark.slow
+@given(st.lists(st.integers(1, 60), unique=True, max_size=40), st.integers(1, 4), st.booleans())
+def test_processes_agree_on_connections_that_begin_elsewhere_and_decode_those_that_go_on(
+    numbers: list[int], count: int, ahead: bool
+) -> None:
+    flows = {key_of(number): segments(number, frame(100)) for number in numbers}
+    shares = [ProcessShare(number, count, (FRAMING,)) for number in range(count)]
+    for share in shares if ahead else ():
+        next(iter(share.read(Source([block(flows)] * 3))))
+    of_all = [[share.assign(key_of(number)) for number in numbers] for share in shares]
+    assert all(owners == of_all[0] for owners in of_all)
+    assert len(set(of_all[0])) == min(count, len(numbers))
+    for share in shares:
+        for number, owner in zip(numbers, of_all[0], strict=True):
+            if number % 3:
+                share.note_owner(f"0:{number}", key_of(number), owner, closed=bool(number % 2))
+        going_on = [event(number) for number in numbers if number % 3]
+        chosen = {each.name for _, each in share.select(going_on)}
+        assert chosen == {f"0:{number}" for number, owner in zip(numbers, of_all[0], strict=True) if number % 3 and owner == share.number}
+
+
 def test_those_that_begin_together_are_spread_and_later_ones_go_where_least_is_to_do() -> None:
     begin = [event(number) for number in range(1, 5)]
     busy = {key_of(1): segments(400, frame(100))}

@@ -265,6 +265,8 @@ def test_what_stays_in_columns_is_decoded_in_one_process() -> None:
         assert type(jobs.run(capture, messages, 2)) is Run
         assert type(jobs.run(capture, msgspec.structs.replace(messages, payload="text"), 2)) is Run
         assert type(jobs.run(capture, msgspec.structs.replace(messages, raw=True), 2)) is ParallelRun
+        assert type(jobs.run(capture, Options(frozenset({"connection", "finding"}), columns=True), 2)) is Run
+        assert type(jobs.run(capture, Options(frozenset({"exchange", "finding"}), columns=True, rules=True), 2)) is Run
         ruled = Options(frozenset({"frame", "finding"}), columns=True, rules=True)
         assert type(jobs.run(capture, ruled, 2)) is Run
         for output, made in (("ndjson", ParallelRun), ("csv", Run)):
@@ -275,6 +277,13 @@ def test_what_stays_in_columns_is_decoded_in_one_process() -> None:
         assert type(jobs.run(capture, beside, 2, Encoding("ndjson", kinds, None))) is Run
     with reader("off"):
         assert type(jobs.run(capture, messages, 2)) is ParallelRun
+
+
+def test_findings_of_frames_in_columns_come_from_several_processes() -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    reported = Options(frozenset({"connection", "finding"}), columns=True, rules=True)
+    with reader("require"):
+        assert type(jobs.run([str(CAPTURES / "quickstart.pcapng")], reported, 2)) is ParallelRun
 
 
 def test_zero_is_a_process_for_each_core(everything: str, monkeypatch: pytest.MonkeyPatch) -> None:
