@@ -38,7 +38,13 @@ class Folders(NamedTuple):
 class WiresharkRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `wireshark`."""
 
-    install: Annotated[bool, option("--install", help="Install the dissector and the capture program for this user.")] = False
+    install: Annotated[
+        bool,
+        option(
+            "--install",
+            help="Install the dissector and the capture program: for this user, or for all where Wireshark has one folder for all.",
+        ),
+    ] = False
     remove: Annotated[bool, option("--remove", help="Remove both.")] = False
     lua: Annotated[bool, option("--lua", help="Write the dissector to standard output, for tshark -X lua_script:FILE.")] = False
 

@@ -618,7 +618,7 @@ complete -c pulsarscope -n '__pulsarscope_of extract' -l redact -d 'Blank creden
 complete -c pulsarscope -n '__pulsarscope_of extract' -s q -l quiet -d 'Omit progress, warnings and the summary.'
 complete -c pulsarscope -n '__pulsarscope_of sql' -l payload -d 'Include the payloads of messages.' -x -a 'base64 hex text'
 complete -c pulsarscope -n '__pulsarscope_of sql' -l limit -d 'Show at most N rows as text; 1,000 by default.' -x
-complete -c pulsarscope -n '__pulsarscope_of wireshark' -l install -d 'Install the dissector and the capture program for this user.'
+complete -c pulsarscope -n '__pulsarscope_of wireshark' -l install -d 'Install the dissector and the capture program: for this user, or for all where Wireshark has one folder for all.'
 complete -c pulsarscope -n '__pulsarscope_of wireshark' -l remove -d 'Remove both.'
 complete -c pulsarscope -n '__pulsarscope_of wireshark' -l lua -d 'Write the dissector to standard output, for tshark -X lua_script:FILE.'
 complete -c pulsarscope -n '__pulsarscope_of registry' -l by -d 'Sections: brokers, topics, consumers, partitions, other, notes; all by default.' -x -a '(__pulsarscope_several registry_sections "^.*,")'
