@@ -160,12 +160,21 @@ class Cluster:
 class Streamed:
     """Decoder of captures in batches of a stream that begin at these positions of the list, each task as in another process."""
 
-    def __init__(self, inputs: Inputs, cuts: Iterable[int] = (), options: EngineOptions = EVERYTHING, *, partitions: int = 2) -> None:
+    def __init__(
+        self,
+        inputs: Inputs,
+        cuts: Iterable[int] = (),
+        options: EngineOptions = EVERYTHING,
+        *,
+        partitions: int = 2,
+        count_waiting: bool = False,
+    ) -> None:
         self.batches: list[Any] = []
         self.open: list[int] = []
         """Number of connections that continue after each batch."""
         self.waiting: list[int] = []
-        """Number of facts that each batch left pending."""
+        """Number of facts that each batch left pending, if they are counted: this reads again what the next batch reads."""
+        self._counts_waiting = count_waiting
         self._tasks = partitions
         by_interface = SOURCE_BY_INTERFACE if inputs.by_interface else options.source_by
         self._options = msgspec.structs.replace(options, source_by=by_interface, rows_max=ROWS_MAX, together=True)
@@ -203,9 +212,10 @@ class Streamed:
             self.batches += evaluation.join_legs()
             self.batches += [batch for task in position_batches(range(self._tasks)) for batch in pickled(evaluation)([task])]
             self._facts = WaitingFacts(self._tasks) if ends else self._facts.evaluated(slices, progress.files, self._tasks, progress.newest)
-        places: dict[str, bytes] = {}
-        left = [read_slice(self._checkpoint, self._facts.of_slice(number), number, places) for number in range(SLICES)]
-        self.waiting.append(sum(count or 0 for rows in left for count in rows["count"].to_pylist()))
+        if self._counts_waiting:
+            places: dict[str, bytes] = {}
+            left = [read_slice(self._checkpoint, self._facts.of_slice(number), number, places) for number in range(SLICES)]
+            self.waiting.append(sum(count or 0 for rows in left for count in rows["count"].to_pylist()))
 
     def tables(self) -> Tables:
         """Return the sorted rows of all batches, by kind."""

@@ -384,7 +384,7 @@ def test_idle_connections_of_a_stream_end_and_keys_are_evaluated(tmp_path: Path)
         segments = [*moved("errors.pcap", number, start), *moved("kafka07.pcap", 100, start + HOUR // 60)]
         files += rotated(tmp_path, f"{number}", segments[:-20], (0.5,))
     inputs = Inputs([str(path) for path in files], 0, [])
-    streamed = Streamed(inputs, range(1, len(files)))
+    streamed = Streamed(inputs, range(1, len(files)), count_waiting=True)
     assert streamed.tables() == local(inputs)
     assert max(streamed.open) == max(streamed.open[:2]) > 0
     assert max(streamed.waiting) == max(streamed.waiting[:2]) > 0
