@@ -14,14 +14,16 @@ from pulsarscope.dissect.contract.events import Event, MessageEntry, Remark
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
-from pulsarscope.protocols.pulsar.session.names import Consumer
+from pulsarscope.protocols.pulsar.session.names import Consumer, Names
 from pulsarscope.protocols.pulsar.session.sends import IDS_MAX
 
 ENTRIES_MAX = 500
 """Entries of a consumer that are examined. Producers rarely change how they batch, and the compiled reader does not see these entries."""
 
 JUMPS_MIN = 3
-"""Times that a consumer must skip entries until others certainly get them: entries that are already acknowledged are skipped, too."""
+"""Times that a consumer must skip entries until others certainly get them: the broker may also hold back an entry until it is due."""
+
+_MILLISECOND_NS = 1_000_000
 
 
 EXAMINED_MAX = 1000
@@ -31,11 +33,15 @@ EXAMINED_MAX = 1000
 class KeyConsumer(Consumer):
     """A Key_Shared consumer that promises order, and what its first entries show."""
 
+    since: int = 0
+    """Time of its SUBSCRIBE, in nanoseconds."""
     entries: int = 0
     """Number of entries so far."""
     latest: Position = (-1, -1)
+    metadata: Mapping[str, Any] = {}
+    """Metadata of the latest entry."""
     jumps: int = 0
-    """Number of times that it did not get the entry behind the latest one of the ledger."""
+    """Number of times that it did not get the entries behind the latest one, although they have messages for consumers."""
     mixed: Remark | None = None
     """Finding about its first batch with several keys."""
 
@@ -44,12 +50,23 @@ class KeyConsumer(Consumer):
         fields, metadata = frame.fields or {}, frame.metadata or {}
         ledger, number = position = position_of(fields.get("message_id"))
         if position > self.latest:
-            follows = number <= self.latest[1] + 1 or ledger != self.latest[0]
-            self.jumps += not (follows or "txnid_most_bits" in metadata)  # ends of transactions are entries, too
-            self.latest = position
+            self.jumps += ledger == self.latest[0] and number > self.latest[1] + 1 and self._misses(metadata)
+            self.latest, self.metadata = position, metadata
         self.entries += 1
         if self.mixed is None and entry is not None and entry.columns is not None and len(keys := _keys(entry.columns)) > 1:
             self.mixed = self._remark(frame, position, len(keys))
+
+    def _misses(self, metadata: Mapping[str, Any]) -> bool:
+        """Return True if the sequence ids of the latest entry and one behind a hole show that others got messages of their producer.
+
+        Earlier consumers may have acknowledged what was published before this one came, and not all entries have messages: ends of
+        transactions, and snapshots of replicated subscriptions, have none. Messages of aborted transactions are never delivered.
+        """
+        latest = self.metadata
+        if metadata.get("producer_name") != latest.get("producer_name") or "txnid_most_bits" in metadata or "txnid_most_bits" in latest:
+            return False
+        following = latest.get("sequence_id", 0) + latest.get("num_messages_in_batch", 1)
+        return bool(latest.get("publish_time", 0) * _MILLISECOND_NS >= self.since and metadata.get("sequence_id", 0) > following)
 
     def _remark(self, frame: FrameRow, position: Position, keys: int) -> Remark:
         messages = (frame.metadata or {}).get("num_messages_in_batch", 1)
@@ -72,20 +89,21 @@ class KeyConsumer(Consumer):
 
 
 def add_consumer(
-    consumers: dict[int, Consumer], examined: dict[int, KeyConsumer] | None, subscribe: dict[str, Any], topic: str | None, name: str | None
+    consumers: dict[int, Consumer], examined: dict[int, KeyConsumer] | None, subscribe: dict[str, Any], names: Names, now: int
 ) -> None:
     """Add the consumer of a SUBSCRIBE to those whose entries are examined, unless that is None or full, or else to the others.
 
-    `subscribe`: its fields, `name`: its subscription.
+    `subscribe`: its fields, `names`: the names in it.
     """
+    topic, _, subscription = names
     number = subscribe.get("consumer_id", -1)
     if examined:
         examined.pop(number, None)
     if examined is not None and len(examined) < EXAMINED_MAX and _promises_order(subscribe):
         consumers.pop(number, None)
-        examined[number] = KeyConsumer(topic, name)
+        examined[number] = KeyConsumer(topic, subscription, now)
     else:
-        remember(consumers, number, Consumer(topic, name), IDS_MAX)
+        remember(consumers, number, Consumer(topic, subscription), IDS_MAX)
 
 
 def examine(

@@ -405,12 +405,12 @@ class PulsarSession(Session):
 
     def _register(self, frame: FrameRow, fields: dict[str, Any], names: Names, events: list[Event]) -> None:
         """Register the id of a PRODUCER or SUBSCRIBE."""
-        topic, name, subscription = names
         if frame.command == "SUBSCRIBE":
             self._consumers, self._examined = self._consumers or {}, self._examined or {}
-            add_consumer(self._consumers, self._examined if self._opens_payloads else None, fields, topic, subscription)
+            add_consumer(self._consumers, self._examined if self._opens_payloads else None, fields, names, frame.time)
             self._bound_names(names, events)
             return
+        topic, name, _ = names
         number = fields.get("producer_id", -1)
         before = self._sends.producers.get(number)
         if before is not None and before.open and before.topic != topic:

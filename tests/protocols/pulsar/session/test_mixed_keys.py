@@ -14,10 +14,12 @@ from tests.scenarios import Conversation, Single, batch
 from tests.scenarios.both_readers import reader
 from tests.scenarios.commands import close_consumer, flow, message
 from tests.scenarios.connections import connected, subscribed
-from tests.scenarios.conversation import SECOND
+from tests.scenarios.conversation import SECOND, START_NS
 from tests.scenarios.evaluation import Diagnosis, diagnose
 
 KEYS = ("a", "b", "c")
+PUBLISHED_MS = START_NS // 1_000_000 + 500
+"""Publish time of a batch: its consumer has subscribed before."""
 
 
 def inside(keys: Iterable[str | None]) -> bytes:
@@ -25,11 +27,12 @@ def inside(keys: Iterable[str | None]) -> bytes:
     return batch([Single(b"x" * 20, {} if key is None else {"partition_key": key}) for key in keys])
 
 
-def entry(number: int, keys: Iterable[str | None] = KEYS, consumer: int = 1, **metadata: Any) -> bytes:
+def entry(number: int, keys: Iterable[str | None] = KEYS, consumer: int = 1, *, payload: bytes | None = None, **metadata: Any) -> bytes:
     """A batch that is delivered."""
     keys = [*keys]
-    head = {"num_messages_in_batch": len(keys), "producer_name": "p", **({"partition_key": keys[0]} if keys and keys[0] else {})}
-    return message(consumer, number, inside(keys), {**head, **metadata})
+    head = {"num_messages_in_batch": len(keys), "producer_name": "p", "sequence_id": number * len(keys), "publish_time": PUBLISHED_MS}
+    head |= {"partition_key": keys[0]} if keys and keys[0] else {}
+    return message(consumer, number, payload or inside(keys), {**head, **metadata})
 
 
 def consuming(kind: str = "Key_Shared", *, number: int = 1, host: int = 1, **meta: Any) -> Conversation:
@@ -60,14 +63,14 @@ def test_a_batch_of_several_keys_in_a_shared_subscription_is_named_once(tmp_path
 
 def test_a_compressed_one_too(tmp_path: Path) -> None:
     payload = inside(KEYS)
-    metadata = {"num_messages_in_batch": 3, "compression": "ZSTD", "uncompressed_size": len(payload), "partition_key": "a"}
-    entries = [message(1, place, zstandard.compress(payload), metadata) for place in (0, 2, 4, 6)]
+    packed: dict[str, Any] = {"compression": "ZSTD", "uncompressed_size": len(payload)}
+    entries = [entry(place, payload=zstandard.compress(payload), **packed) for place in (0, 2, 4, 6)]
     assert found(tmp_path, consuming().server(*entries).close()).of("batch-mixes-keys")
 
 
 def test_ordering_keys_come_first(tmp_path: Path) -> None:
     payload = batch([Single(b"x", {"partition_key": key, "ordering_key": b"o"}) for key in KEYS])
-    entries = [message(1, place, payload, {"num_messages_in_batch": 3}) for place in (0, 2, 4, 6)]
+    entries = [entry(place, payload=payload) for place in (0, 2, 4, 6)]
     assert not found(tmp_path, consuming().server(*entries).close()).of("batch-mixes-keys")
 
 
@@ -93,14 +96,32 @@ def test_a_consumer_that_gets_all_entries_keeps_their_order(tmp_path: Path, plac
     assert not found(tmp_path, talk).of("batch-mixes-keys")
 
 
-def test_ends_of_transactions_are_entries_between(tmp_path: Path) -> None:
-    entries = [entry(place, txnid_most_bits=0, txnid_least_bits=place) for place in range(0, 20, 2)]
+@pytest.mark.parametrize("every", [1, 2])
+def test_ends_of_transactions_are_entries_between(tmp_path: Path, every: int) -> None:
+    """Messages of aborted ones have sequence ids, but are never delivered."""
+    parts: list[dict[str, Any]] = [
+        {"txnid_most_bits": 0, "txnid_least_bits": place} if place // 2 % every == 0 else {} for place in range(0, 20, 2)
+    ]
+    entries = [entry(place, **part) for place, part in zip(range(0, 20, 2), parts, strict=True)]
     assert not found(tmp_path, consuming().server(*entries).close()).of("batch-mixes-keys")
+
+
+@pytest.mark.parametrize("others", [1, 3])
+def test_so_are_markers_without_messages(tmp_path: Path, others: int) -> None:
+    """Snapshots of a replicated subscription: the sequence ids of its producer have no holes."""
+    entries = [entry(number * (1 + others), sequence_id=number * len(KEYS)) for number in range(10)]
+    assert not found(tmp_path, consuming().server(*entries).close()).of("batch-mixes-keys")
+
+
+def test_an_earlier_consumer_may_have_acknowledged_what_was_published_before(tmp_path: Path) -> None:
+    before = [entry(place, publish_time=PUBLISHED_MS - 60_000) for place in range(0, 20, 2)]
+    after = [entry(place) for place in range(19, 30)]
+    assert not found(tmp_path, consuming().server(*before, *after).close()).of("batch-mixes-keys")
 
 
 def test_encrypted_batches_cannot_be_judged(tmp_path: Path) -> None:
     keys = [{"key": "k", "value": b"v" * 256}]
-    entries = [message(1, place, b"secret" * 20, {"num_messages_in_batch": 3, "encryption_keys": keys}) for place in (0, 2, 4, 6)]
+    entries = [entry(place, payload=b"secret" * 20, encryption_keys=keys) for place in (0, 2, 4, 6)]
     assert not found(tmp_path, consuming().server(*entries).close()).of("batch-mixes-keys")
 
 
