@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pulsarscope.protocols.pulsar.rules.consumers import order
 from tests.scenarios import Conversation
-from tests.scenarios.commands import ack, close_consumer, delivery, flow, message, redeliver, success
+from tests.scenarios.commands import ack, close_consumer, created, delivery, flow, message, producer, receipt, redeliver, send, success
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import diagnose
@@ -119,6 +120,29 @@ def test_there_may_be_a_reason_for_them(tmp_path: Path, course: Callable[[Conver
 def test_a_consumer_that_is_active_again_gets_what_it_has_not_acknowledged(tmp_path: Path) -> None:
     talk = active_again(deliver(consuming("Failover"), (0, 1, 2, 3)))
     assert CODE not in diagnose(tmp_path, talk.close()).codes
+
+
+def test_old_clients_are_not_told_that_they_were_on_standby(tmp_path: Path) -> None:
+    """A broker notifies those of protocol version 12 or later, at the latest before the first message."""
+    talk = subscribed(connected(), 1, "Failover").client(flow(1000))
+    assert CODE not in diagnose(tmp_path, deliver(talk, (0, 1, 2, 3, 1, 2, 3, 4)).close()).codes
+
+
+def test_what_comes_after_a_request_was_not_skipped(tmp_path: Path) -> None:
+    talk = consuming()
+    for entry in (0, 1, 4, 5):
+        talk.wait(SECOND // 10).server(message(1, entry, metadata={"producer_name": "p"})).client(ack(entry))
+    talk.client(redeliver(5)).server(delivery(2), delivery(3), delivery(5)).client(ack(2, 3, 5))
+    publisher = connected(41000).client(producer()).server(created())
+    for entry in range(6):
+        publisher.client(send(1, entry)).server(receipt(1, entry, entry=entry))
+    assert diagnose(tmp_path, publisher.close(), talk.wait(SECOND).close()).codes == []
+
+
+def test_holes_that_are_divided_again_and_again_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order, "HOLES_MAX", 5)
+    _, evidence = diagnose(tmp_path, deliver(consuming(), (0, 1_000, *range(10, 900, 20))).close()).only(CODE)
+    assert evidence["late"] == 4
 
 
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])

@@ -100,13 +100,28 @@ class DeliveryOrder:
             consumer.ordered_from = consumer.ordered_from or position
             if position[0] == last[0] and position[1] > last[1] + 1 and self._count < HOLES_MAX:
                 self._add_hole(consumer, last, last_at, position, row)
-        elif self._is_ordered(consumer, position):
-            self._add_disorder(consumer, last, position, row)
+        else:
+            is_ordered, hole = self._is_ordered(consumer, position), self._fill(consumer, position)
+            if is_ordered:
+                self._add_disorder(consumer, last, position, row, hole)
 
     def _is_ordered(self, consumer: PermitState, position: Position) -> bool:
         """Return True if a consumer must not get an entry that is not behind the latest one."""
         is_after = consumer.ordered_from is not None and consumer.ordered_from <= position
-        return is_after and not consumer.rewound and consumer.persistent and self._count < HOLES_MAX
+        is_ordered = consumer.notified or consumer.kind == "Exclusive"  # brokers do not tell old clients that they were on standby
+        return is_ordered and is_after and not consumer.rewound and consumer.persistent and self._count < HOLES_MAX
+
+    def _fill(self, consumer: PermitState, position: Position) -> Omission | None:
+        """Return the hole to which an entry belongs that a consumer gets after all, and keep what remains of it."""
+        holes = self._holes.get(consumer.number, [])
+        hole = next((hole for hole in reversed(holes) if hole.before < position < hole.after), None)
+        if hole is not None:
+            holes.remove(hole)
+            parts = [part for part in (hole.until(position), hole.behind(position)) if part.size]
+            if len(parts) < 2 or self._count < HOLES_MAX:
+                self._count += len(parts) == 2
+                holes += parts
+        return hole
 
     def _add_hole(self, consumer: PermitState, last: Position, last_at: Where, position: Position, row: FrameRow) -> None:
         sent = are_of_one_producer(consumer.metadata or {}, row.metadata or {}, position[1] - last[1])
@@ -117,9 +132,7 @@ class DeliveryOrder:
         self._holes.setdefault(consumer.number, []).append(hole)
         self._count += 1
 
-    def _add_disorder(self, consumer: PermitState, last: Position, position: Position, row: FrameRow) -> None:
-        holes = self._holes.get(consumer.number, [])
-        hole = next((hole for hole in reversed(holes) if hole.before < position < hole.after), None)
+    def _add_disorder(self, consumer: PermitState, last: Position, position: Position, row: FrameRow, hole: Omission | None) -> None:
         self._disorders = self._disorders or {}
         if (disorder := self._disorders.get(consumer.number)) is None:
             where = where_of(row)
@@ -130,8 +143,6 @@ class DeliveryOrder:
         elif len(disorder.frames) < SAMPLES_MAX:
             disorder.frames.append(where_of(row).name)
         if hole is not None:
-            holes.remove(hole)
-            holes += [part for part in (hole.until(position), hole.behind(position)) if part.size]
             disorder.late += 1
         else:
             disorder.again += 1

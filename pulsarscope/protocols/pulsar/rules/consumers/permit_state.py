@@ -83,8 +83,10 @@ class PermitState(ConsumerState):
     promised_at: Where | None = None
     able: int = 0
     """Time of the FLOW since which it has had permits, in nanoseconds."""
+    notified: bool = False
+    """True when it was notified that it is active or standby."""
     switched: bool = False
-    """True when it was notified that it is active or standby, and has got nothing since."""
+    """True if it has got nothing since then."""
     ordered_from: Position | None = None
     """First entry since it became active, from which on the others come in order."""
     rewound: bool = False

@@ -235,7 +235,8 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _active_change(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
-            consumer.active, consumer.switched, consumer.last_service = (row.fields or {}).get("is_active", False), True, where_of(row)
+            consumer.active, consumer.last_service = (row.fields or {}).get("is_active", False), where_of(row)
+            consumer.notified = consumer.switched = True
         else:
             self._forget(row)
 
