@@ -132,8 +132,8 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
         consumer.share.append(position)
         if (key := key_of(row)) is None:
             return
-        redelivered = fields.get("redelivery_count", 0) > 0
-        self._check_order(consumer, key, position, where, redelivered=redelivered)
+        is_late = fields.get("redelivery_count", 0) > 0 or "deliver_at_time" in (row.metadata or {})
+        self._check_order(consumer, key, position, where, is_late=is_late)
         if consumer.early.acks and consumer.early.of(position, (where.file, where.packet), where.time)[0]:
             return
         if position not in consumer.key_of:
@@ -147,12 +147,12 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
             held.last = max(held.last, position)
             held.entries.add(position)
 
-    def _check_order(self, consumer: KeySharedState, key: Key, position: Position, where: Where, *, redelivered: bool) -> None:
+    def _check_order(self, consumer: KeySharedState, key: Key, position: Position, where: Where, *, is_late: bool) -> None:
         if (latest := consumer.latest.get(key)) is None:
             self._latest += 1
         if latest is None or position > latest[0]:
             latest = position, where
-        elif position < latest[0] and not redelivered:
+        elif position < latest[0] and not is_late:
             consumer.regressions += 1
             if consumer.regressions <= SAMPLES_MAX:
                 self._report_regression(consumer, key, position, where, latest)

@@ -12,6 +12,7 @@ from tests.scenarios.commands import ack, close_consumer, flow, redeliver
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import diagnose
+from tests.scenarios.frames import PUBLISH_TIME_MS
 from tests.scenarios.rules.key_shared import deliver, keyed, on_two_consumers, out_of_order
 
 
@@ -78,6 +79,11 @@ def test_entries_of_a_key_out_of_order_are_named(tmp_path: Path) -> None:
 def test_a_redelivery_may_come_behind_later_ones(tmp_path: Path) -> None:
     talk = deliver(keyed(1), 1, 1, 5).client(redeliver(1, number=1))
     assert "key-out-of-order" not in diagnose(tmp_path, deliver(talk, 1, 1, again=1).close()).codes
+
+
+def test_so_may_a_message_for_a_later_time(tmp_path: Path) -> None:
+    talk = deliver(deliver(keyed(1), 1, 1, 5), 1, 3, deliver_at_time=PUBLISH_TIME_MS + 1_000)
+    assert "key-out-of-order" not in diagnose(tmp_path, talk.close()).codes
 
 
 def test_nor_do_keys_have_an_order_between_them(tmp_path: Path) -> None:
