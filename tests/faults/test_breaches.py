@@ -338,31 +338,54 @@ def test_sends_of_a_producer_that_the_capture_lacks_or_has_just_lost_are_right(t
     assert found(ended(tmp_path, talk, end)) == set()
 
 
-def unaware(after: int, sends: int, looks: int, more: int = 0) -> Conversation:
-    """A client that sends for a time after the broker closed its producer, then looks up the topic, and sends `more`."""
+def unaware(after: int, sends: int, looks: int, more: int = 0, *, elsewhere: bool = False) -> Conversation:
+    """A client that sends for a time after the broker closed its producer, then looks up the topic, and sends `more`.
+
+    `elsewhere`: it looks up on another connection.
+    """
     talk = begun().client(producer()).server(created())
     for number in range(4):
         talk.client(send(1, number)).server(receipt(1, number, entry=number)).wait(100 * MILLISECOND)
     talk.server(close_producer()).wait(after * MILLISECOND)
     for number in range(sends):
         talk.client(send(1, 4 + number)).wait(50 * MILLISECOND)
-    talk.wait(looks * MILLISECOND).client(lookup(50)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", 50)).wait(
-        20 * MILLISECOND
-    )
+    talk.wait(looks * MILLISECOND)
+    if not elsewhere:
+        talk.client(lookup(50)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", 50)).wait(20 * MILLISECOND)
     for number in range(more):
         talk.client(send(1, 50 + number))
     return talk.client(producer(request=51)).server(created(request=51)).wait(SECOND).close()
 
 
-@pytest.mark.parametrize(("after", "sends", "looks"), [*product((500, 1_500, 3_000), (1, 6), (0, 300))])
-def test_a_client_that_has_not_read_the_close_of_its_producer_yet_sends_on(tmp_path: Path, after: int, sends: int, looks: int) -> None:
-    assert HOMELESS not in diagnose(tmp_path, unaware(after, sends, looks)).codes
+@pytest.mark.parametrize(("after", "sends", "looks", "elsewhere"), [*product((500, 1_500, 3_000), (1, 6), (0, 300), (False, True))])
+def test_a_client_that_has_not_read_the_close_of_its_producer_yet_sends_on(
+    tmp_path: Path, after: int, sends: int, looks: int, elsewhere: bool
+) -> None:
+    assert HOMELESS not in diagnose(tmp_path, unaware(after, sends, looks, elsewhere=elsewhere)).codes
 
 
-@pytest.mark.parametrize(("after", "sends", "looks", "more"), [(1_500, 0, 0, 3), (1_500, 2, 0, 2), (6_000, 3, 0, 0), (1_000, 3, 9_000, 0)])
-def test_one_that_knows_it_must_not(tmp_path: Path, after: int, sends: int, looks: int, more: int) -> None:
-    _, evidence = diagnose(tmp_path, unaware(after, sends, looks, more)).only(HOMELESS)
+@pytest.mark.parametrize(
+    ("after", "sends", "looks", "more", "elsewhere"),
+    [
+        *[(*one, False) for one in ((1_500, 0, 0, 3), (1_500, 2, 0, 2), (6_000, 3, 0, 0), (1_000, 3, 9_000, 0))],
+        *[(*one, True) for one in ((6_000, 3, 0, 0), (1_000, 3, 9_000, 0))],
+    ],
+)
+def test_one_that_knows_it_must_not(tmp_path: Path, after: int, sends: int, looks: int, more: int, elsewhere: bool) -> None:
+    _, evidence = diagnose(tmp_path, unaware(after, sends, looks, more, elsewhere=elsewhere)).only(HOMELESS)
     assert evidence["count"] == (more or sends)
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_each_producer_of_a_topic_may_read_its_close_late(tmp_path: Path, again: int) -> None:
+    talk = begun()
+    for number in range(1, 4):
+        talk.client(producer(number, f"p{number}", number)).server(created(f"p{number}", number))
+    talk.server(*[close_producer(number) for number in range(1, 4)]).wait(2 * SECOND)
+    talk.client(*[send(number, 0) for number in range(1, 4)])
+    for number in range(again):
+        talk.client(lookup(50 + number)).server(lookup_response("Connect", "pulsar://10.0.0.2:6650", 50 + number))
+    assert HOMELESS not in diagnose(tmp_path, talk.wait(SECOND).close()).codes
 
 
 def stopping(for_ms: int, every: int, after: int, *, by: str = "server", closes: str = "broker") -> Conversation:

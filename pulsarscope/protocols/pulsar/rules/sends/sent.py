@@ -68,7 +68,8 @@ THRESHOLDS = (
         "send-without-producer-unaware-seconds",
         5,
         SECONDS,
-        "Time from the close of a producer until its client looks up the topic: a client that stood still read the close only then.",
+        "Time from the close of a producer until its client looks up the topic, or asks for a producer: a client that stood still read the "
+        "close only then.",
         ("send-without-producer",),
     ),
     Threshold(
@@ -106,6 +107,9 @@ THRESHOLDS = (
 
 PRODUCERS_MAX = 10_000
 """Most producers of one connection whose compression is counted, and most closed ones that are remembered."""
+
+UNREAD_MAX = 1_000, 100
+"""Most topics with producers that the broker closed while their client has not reacted, and most such producers of each."""
 
 MILLISECOND_NS = 1_000_000
 
@@ -165,6 +169,8 @@ class SentForm:
         """Compressed entries by producer id."""
         self._gone: dict[int, Gone] = {}
         """Ends of producers, by ids that no producer has any more."""
+        self._unread: dict[str, list[Gone]] = {}
+        """Producers that the broker closed, by topic, until their client reacts."""
         self._homeless: dict[bool, Misformed] = {}
         """SENDs without a producer, by whether the capture has the producer's close or refusal."""
         self.batched: set[int] = set()
@@ -239,21 +245,27 @@ class SentForm:
         what = "the broker had closed that" if by_broker else "that was refused" if row.command == "ERROR" else "it had closed that"
         gone = Gone(where_of(row), what, row.time if by_broker else 0, topic=row.topic, reacted=not by_broker)
         remember(self._gone, number, gone, PRODUCERS_MAX)
+        if by_broker and row.topic is not None:
+            if row.topic not in self._unread:
+                remember(self._unread, row.topic, [], UNREAD_MAX[0])
+            if len(unread := self._unread[row.topic]) < UNREAD_MAX[1]:
+                unread.append(gone)
 
-    def opened(self, number: int) -> None:
+    def opened(self, number: int, now: int) -> None:
         """Note that a PRODUCER requests an id."""
         if self._gone and (gone := self._gone.pop(number, None)) is not None:
-            self._settle(gone)
+            self._react(gone, now)
 
     def looked_up(self, row: FrameRow) -> None:
-        """Note that a client looks up a topic: if the broker closed its producer a moment ago, it did not know that until now."""
-        patience = self._context.thresholds.ns("send-without-producer-unaware-seconds")
-        for gone in self._gone.values():
-            if not gone.reacted and gone.topic == row.topic:
-                gone.reacted = True
-                if row.time - gone.closed_at > patience:
-                    self._settle(gone)
-                gone.unaware = None
+        """Note that a client looks up a topic."""
+        for gone in self._unread.pop(row.topic or "", ()):
+            self._react(gone, row.time)
+
+    def _react(self, gone: Gone, now: int) -> None:
+        """Note that a client acts on the end of a producer; if the broker closed that a moment ago, it did not know so until now."""
+        if gone.reacted or now - gone.closed_at > self._context.thresholds.ns("send-without-producer-unaware-seconds"):
+            self._settle(gone)
+        gone.unaware, gone.reacted = None, True
 
     def _settle(self, gone: Gone) -> None:
         """Count the SENDs after the close of a producer that its client knew."""

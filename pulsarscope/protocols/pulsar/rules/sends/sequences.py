@@ -148,7 +148,7 @@ class SequenceRule(SentRule):
         number, where = fields.get("producer_id", -1), where_of(row)
         self._note_taken(row, number)
         self._finish(number, where)
-        self._form.opened(number)
+        self._form.opened(number, where.time)
         if len(self._sessions) < PRODUCERS_MAX:
             named, copies = bool(fields.get("producer_name")), is_replicator(row.producer_name)
             session = ProducerSession(where, row.topic, row.producer_name, fields.get("epoch", 0), named, copies=copies)
