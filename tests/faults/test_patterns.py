@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios import Conversation
+from tests.scenarios.commands import PING, PONG, success
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.evaluation import diagnose
@@ -33,7 +34,7 @@ def asking(answers: list[dict[str, Any]], every: int, *, watch: bool = True, pat
 
 
 @pytest.mark.parametrize("watch", [True, False])
-@pytest.mark.parametrize(("answers", "every"), [(1, 30), (5, 6), (40, 1)])
+@pytest.mark.parametrize(("answers", "every"), [(2, 30), (5, 6), (40, 1)])
 def test_a_pattern_that_matches_no_topic_is_noted(tmp_path: Path, answers: int, every: int, watch: bool) -> None:
     row, evidence = diagnose(tmp_path, asking([{"topics_hash": NONE}] * answers, every, watch=watch)).only(CODE)
     assert (row.severity, evidence["pattern"], evidence["answers"]) == ("note", PATTERN, answers)
@@ -63,13 +64,40 @@ def test_a_namespace_may_be_empty_for_a_client_that_lists_all_its_topics(tmp_pat
     assert CODE not in diagnose(tmp_path, asking([{"topics_hash": NONE}] * 3, 20, watch=False, pattern=None)).codes
 
 
-def test_a_topic_that_appears_matches(tmp_path: Path) -> None:
-    talk = connected().client(
-        command_frame("WATCH_TOPIC_LIST", request_id=1, watcher_id=0, namespace="public/default", topics_pattern=PATTERN)
-    )
-    talk.server(command_frame("WATCH_TOPIC_LIST_SUCCESS", request_id=1, watcher_id=0, topics_hash=NONE)).wait(30 * SECOND)
-    talk.server(command_frame("WATCH_TOPIC_UPDATE", watcher_id=0, new_topics=TOPICS["topic"], topics_hash="1a2b3c4d"))
+def watching(number: int = 0) -> Conversation:
+    """A client with a watcher that was told of no topic."""
+    request = {"request_id": 1, "namespace": "public/default", "topics_pattern": PATTERN}
+    talk = connected().client(command_frame("WATCH_TOPIC_LIST", watcher_id=number, **request))
+    return talk.server(command_frame("WATCH_TOPIC_LIST_SUCCESS", request_id=1, watcher_id=number, topics_hash=NONE))
+
+
+@pytest.mark.parametrize("number", [0, 7])
+def test_one_answer_is_enough_for_a_watcher_while_it_is_open(tmp_path: Path, number: int) -> None:
+    talk = watching(number).wait(30 * SECOND)
+    assert CODE in diagnose(tmp_path, talk.close()).codes
+
+
+@pytest.mark.parametrize(("number", "open_for"), [(0, 5), (7, 15)])
+def test_a_watcher_that_is_closed_soon_says_nothing(tmp_path: Path, number: int, open_for: int) -> None:
+    talk = watching(number).wait(open_for * SECOND).client(command_frame("WATCH_TOPIC_LIST_CLOSE", watcher_id=number, request_id=2))
+    assert CODE not in diagnose(tmp_path, talk.server(success(2)).wait(60 * SECOND).close()).codes
+
+
+def test_nor_does_a_list_that_is_requested_only_once(tmp_path: Path) -> None:
+    """The client may ask for the next one on another connection."""
+    assert CODE not in diagnose(tmp_path, asking([{"topics_hash": NONE}], 60, watch=False)).codes
+
+
+@pytest.mark.parametrize("number", [0, 7])
+def test_a_topic_that_appears_matches(tmp_path: Path, number: int) -> None:
+    talk = watching(number).wait(30 * SECOND)
+    talk.server(command_frame("WATCH_TOPIC_UPDATE", watcher_id=number, new_topics=TOPICS["topic"], topics_hash="1a2b3c4d"))
     assert CODE not in diagnose(tmp_path, talk.wait(10 * SECOND).close()).codes
+
+
+def test_it_may_be_among_lost_bytes(tmp_path: Path) -> None:
+    talk = watching().wait(10 * SECOND).lose("server", 90).server(PING).client(PONG)
+    assert CODE not in diagnose(tmp_path, talk.wait(30 * SECOND).close()).codes
 
 
 def test_a_request_without_an_answer_says_nothing(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ import msgspec
 from pulsarscope.dissect.contract.rules import ConnectionRule, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
 CODES = table(
@@ -47,6 +49,8 @@ class Unmatched(msgspec.Struct):
     namespace: str | None
     answers: int = 0
     latest: str = ""
+    until: int = 0
+    """Time of the latest answer, or at which its latest watcher was closed, in nanoseconds."""
     matched: bool = False
 
 
@@ -58,6 +62,8 @@ class PatternRule(ConnectionRule):
         self._asked: dict[str, str] = {}
         """Pattern by frame name of the request."""
         self._patterns: dict[str, Unmatched] = {}
+        self._watchers: dict[int, str] = {}
+        """Pattern by id of an open watcher: the broker tells it of new topics, while other answers soon say nothing any more."""
 
     def _ask(self, row: FrameRow) -> None:
         fields = row.fields or {}
@@ -68,24 +74,35 @@ class PatternRule(ConnectionRule):
 
     def _answer(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        pattern = self._patterns.get(self._asked.pop(row.request or "", ""))
-        if pattern is None:
+        text = self._asked.pop(row.request or "", "")
+        if (pattern := self._patterns.get(text)) is None:
             return
+        if row.command == "WATCH_TOPIC_LIST_SUCCESS":
+            remember(self._watchers, fields.get("watcher_id", -1), text, PATTERNS_MAX)
         names = fields.get("topics") or fields.get("topic")
         pattern.matched |= bool(names) or fields.get("topics_hash") != _NO_TOPICS  # an unchanged list is not sent again
         pattern.answers += 1
-        pattern.latest = name_of(row)
+        pattern.latest, pattern.until = name_of(row), row.time
 
     def _update(self, row: FrameRow) -> None:
-        if (row.fields or {}).get("new_topics"):
-            for pattern in self._patterns.values():
-                pattern.matched = True
+        fields = row.fields or {}
+        if (pattern := self._patterns.get(self._watchers.get(fields.get("watcher_id", -1), ""))) is not None:
+            pattern.matched |= bool(fields.get("new_topics"))
+
+    def _close(self, row: FrameRow) -> None:
+        text = self._watchers.pop((row.fields or {}).get("watcher_id", -1), "")
+        if (pattern := self._patterns.get(text)) is not None:
+            pattern.until = row.time
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report the patterns that matched nothing."""
+        watched = {*self._watchers.values()}
         for text, pattern in self._patterns.items():
-            span = row.end - pattern.first.time
+            until = row.end if text in watched else pattern.until
+            span = until - pattern.first.time
             if pattern.matched or not pattern.answers or span < self._context.thresholds.ns("pattern-without-topics-seconds"):
+                continue
+            if may_lack(self._context, pattern.first.time, until, SERVER):
                 continue
             sentence = f"No topic of {pattern.namespace} matches the pattern {text} of {self._context.client} for {duration(span)}, by "
             evidence = {
@@ -100,11 +117,12 @@ class PatternRule(ConnectionRule):
                 "pattern-without-topics", pattern.first, f"{sentence}{plural(pattern.answers, 'answer')} of the broker.", evidence
             )
 
-    passive = frozenset({_answer, _update})
+    passive = frozenset({_answer, _update, _close})
     frames: ClassVar[Handlers] = {
         "GET_TOPICS_OF_NAMESPACE": _ask,
         "WATCH_TOPIC_LIST": _ask,
         "GET_TOPICS_OF_NAMESPACE_RESPONSE": _answer,
         "WATCH_TOPIC_LIST_SUCCESS": _answer,
         "WATCH_TOPIC_UPDATE": _update,
+        "WATCH_TOPIC_LIST_CLOSE": _close,
     }
