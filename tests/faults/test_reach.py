@@ -512,6 +512,15 @@ def test_a_broker_of_a_list_that_may_be_back(how: str, tmp_path: Path) -> None:
     assert "listed-broker-dead" not in problem_codes(findings_of(tmp_path, *talks, other))
 
 
+@pytest.mark.parametrize("until", [5 * SECOND, 90 * SECOND])
+def test_another_broker_must_answer_meanwhile(until: int, tmp_path: Path) -> None:
+    """A client may have another configuration now, or have found another broker in the end."""
+    early = until < 30 * SECOND
+    tried = tries("unanswered", 4, 10 * SECOND, start=20 * SECOND if early else SECOND)
+    other = wait_until(working(("10.0.0.3", 6650), SECOND if early else 60 * SECOND), until).close()
+    assert "listed-broker-dead" not in problem_codes(findings_of(tmp_path, *tried, other))
+
+
 def test_a_broker_that_accepts_no_more_connections_is_not_reached(tmp_path: Path) -> None:
     """One that was opened before still works."""
     living = wait_until(working(BROKER, 0, port=43000), 20 * SECOND).client(PING).server(PONG)

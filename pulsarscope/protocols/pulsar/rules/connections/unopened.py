@@ -77,10 +77,10 @@ def evaluate_unopened(
     number = port(server)
     if number not in BROKER_PORTS and not any(fact.what != UNREAD and fact.values["server"] == server for fact in spoken):
         return
-    others = list(dict.fromkeys(fact.values["server"] for fact in spoken if port(fact.values["server"]) == number))
-    if others and server not in others:
-        _evaluate_listed(client, server, failures, others, report, thresholds)
-    until = max((_served_until(fact, server) for fact in spoken if port(fact.values["server"]) == number), default=0)
+    spoken = [fact for fact in spoken if port(fact.values["server"]) == number]
+    if all(fact.values["server"] != server for fact in spoken):
+        _evaluate_listed(client, server, failures, spoken, report, thresholds)
+    until = max((_served_until(fact, server) for fact in spoken), default=0)
     tried = [fact for fact in failures if fact.what == UNREAD and fact.where.time >= until and failure_of(fact) in _UNOPENED]
     if not tried or (span := tried[-1].values["end"] - tried[0].where.time) < thresholds.ns("broker-unreachable-tries-seconds"):
         return
@@ -101,14 +101,16 @@ def evaluate_unopened(
 
 
 def _evaluate_listed(
-    client: str, server: str, failures: Sequence[Fact], others: Sequence[str], report: ReportFinding, thresholds: Thresholds
+    client: str, server: str, failures: Sequence[Fact], spoken: Sequence[Fact], report: ReportFinding, thresholds: Thresholds
 ) -> None:
-    """Report a broker that never answers, and that a client tries again and again, though others answer at the same port."""
+    """Report a broker that never answers, and that a client tries again and again, though others answer it meanwhile (`spoken`)."""
     tried = [fact for fact in failures if fact.what == UNREAD and failure_of(fact) == "unanswered"]
     if len(tried) < thresholds["listed-broker-dead-tries"]:
         return
-    span = tried[-1].where.time - tried[0].where.time
-    if span < thresholds.ns("listed-broker-dead-seconds"):
+    first, last = tried[0].where.time, tried[-1].where.time
+    meanwhile = [fact for fact in spoken if fact.where.time <= last and _served_until(fact, server) >= first]
+    others = list(dict.fromkeys(fact.values["server"] for fact in meanwhile))
+    if (span := last - first) < thresholds.ns("listed-broker-dead-seconds") or not others:
         return
     text = f"Client {client} opened {len(tried):,} connections to {server} within {duration(span)}, and none was answered; "
     text += f"it also uses {listing(others)}."
