@@ -344,6 +344,7 @@ def test_holes_at_the_end_of_a_file_that_the_next_one_gives_up(captures: Path, t
     assert len(unrequested[0]) == len(unrequested[1])
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.cluster
 def test_a_stream_of_each_capture_whose_batches_end_anywhere(captures: Path, tmp_path: Path) -> None:
     chance = Random(os.environ.get("CHANCE"))
