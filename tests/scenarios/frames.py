@@ -70,16 +70,24 @@ def base_command(name: str, **fields: Any) -> bytes:
         name: the command, named as in the protocol ("SEND_RECEIPT").
         fields: those of its sub-message; nested messages as dicts, enums by name.
     """
+    serialized: bytes = _command(name, fields).SerializeToString()
+    return serialized
+
+
+def _command(name: str, fields: dict[str, Any]) -> Any:
     number = pb.BaseCommand.Type.Value(name)
     # in this protocol, the field number of a sub-message is the number of its command
-    command = pb.BaseCommand(type=number, **{_BODY_FIELDS[number]: fields})
-    serialized: bytes = command.SerializeToString()
-    return serialized
+    return pb.BaseCommand(type=number, **{_BODY_FIELDS[number]: fields})
 
 
 def command_frame(name: str, **fields: Any) -> bytes:
     """A frame without payload. See `base_command` for the arguments."""
     return sized(sized(base_command(name, **fields)))
+
+
+def partial_frame(name: str, **fields: Any) -> bytes:
+    """A frame of a command that may lack required fields."""
+    return sized(sized(_command(name, fields).SerializePartialToString()))
 
 
 def message_metadata(**fields: Any) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract.events import Event, MessageEntry, Remark
 from pulsarscope.model.bounded_tables import remember
@@ -16,6 +16,7 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.session.names import Consumer, Names
 from pulsarscope.protocols.pulsar.session.sends import IDS_MAX
+from pulsarscope.protocols.pulsar.topics import bounded_name
 
 ENTRIES_MAX = 500
 """Entries of a consumer that are examined. Producers rarely change how they batch, and the compiled reader does not see these entries."""
@@ -25,9 +26,29 @@ JUMPS_MIN = 3
 
 _MILLISECOND_NS = 1_000_000
 
-
 EXAMINED_MAX = 1000
 """Most consumers of a connection that are examined at a time: one for each partition of several topics."""
+
+
+class SequencePlace(NamedTuple):
+    """The place of an entry among those of its producer."""
+
+    producer_name: str | None
+    first: int
+    """Sequence id of its first message."""
+    following: int
+    """Sequence id behind its last message."""
+    published: int
+    """Publish time, in nanoseconds."""
+    in_transaction: bool
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> SequencePlace:
+        """Return the place that the metadata of an entry states: metadata may be very large."""
+        first = metadata.get("sequence_id", 0)
+        following = first + metadata.get("num_messages_in_batch", 1)
+        published = metadata.get("publish_time", 0) * _MILLISECOND_NS
+        return cls(bounded_name(metadata.get("producer_name")), first, following, published, "txnid_most_bits" in metadata)
 
 
 class KeyConsumer(Consumer):
@@ -38,8 +59,8 @@ class KeyConsumer(Consumer):
     entries: int = 0
     """Number of entries so far."""
     latest: Position = (-1, -1)
-    metadata: Mapping[str, Any] = {}
-    """Metadata of the latest entry."""
+    place: SequencePlace | None = None
+    """That of the latest entry."""
     jumps: int = 0
     """Number of times that it did not get the entries behind the latest one, although they have messages for consumers."""
     mixed: Remark | None = None
@@ -47,45 +68,44 @@ class KeyConsumer(Consumer):
 
     def take(self, frame: FrameRow, entry: MessageEntry | None) -> None:
         """Take an entry, opened if there was something to open."""
-        fields, metadata = frame.fields or {}, frame.metadata or {}
-        ledger, number = position = position_of(fields.get("message_id"))
+        ledger, number = position = position_of((frame.fields or {}).get("message_id"))
         if position > self.latest:
-            self.jumps += ledger == self.latest[0] and number > self.latest[1] + 1 and self._misses(metadata)
-            self.latest, self.metadata = position, metadata
+            place = SequencePlace.of(frame.metadata or {})
+            self.jumps += ledger == self.latest[0] and number > self.latest[1] + 1 and self._misses(place)
+            self.latest, self.place = position, place
         self.entries += 1
         if self.mixed is None and entry is not None and entry.columns is not None and len(keys := _keys(entry.columns)) > 1:
             self.mixed = self._remark(frame, position, len(keys))
 
-    def _misses(self, metadata: Mapping[str, Any]) -> bool:
+    def _misses(self, place: SequencePlace) -> bool:
         """Return True if the sequence ids of the latest entry and one behind a hole show that others got messages of their producer.
 
         Earlier consumers may have acknowledged what was published before this one came, and not all entries have messages: ends of
         transactions, and snapshots of replicated subscriptions, have none. Messages of aborted transactions are never delivered.
         """
-        latest = self.metadata
-        if metadata.get("producer_name") != latest.get("producer_name") or "txnid_most_bits" in metadata or "txnid_most_bits" in latest:
+        latest = self.place
+        if latest is None or place.producer_name != latest.producer_name or place.in_transaction or latest.in_transaction:
             return False
-        following = latest.get("sequence_id", 0) + latest.get("num_messages_in_batch", 1)
-        return bool(latest.get("publish_time", 0) * _MILLISECOND_NS >= self.since and metadata.get("sequence_id", 0) > following)
+        return latest.published >= self.since and place.first > latest.following
 
     def _remark(self, frame: FrameRow, position: Position, keys: int) -> Remark:
         messages = (frame.metadata or {}).get("num_messages_in_batch", 1)
-        consumer = (frame.fields or {}).get("consumer_id", -1)
+        consumer, producer = (frame.fields or {}).get("consumer_id", -1), bounded_name(frame.producer_name)
         text = (
-            f"Batch {position[0]}:{position[1]} of producer {frame.producer_name} has {messages:,} messages with {keys:,} keys. By the "
+            f"Batch {position[0]}:{position[1]} of producer {producer} has {messages:,} messages with {keys:,} keys. By the "
             f"first key alone, consumer {consumer} of subscription {self.subscription} on {self.topic} got it; others get other batches."
         )
         evidence = {
             "topic": self.topic,
             "subscription": self.subscription,
             "consumer_id": consumer,
-            "producer_name": frame.producer_name,
+            "producer_name": producer,
             "message_id": [*position],
             "messages": messages,
             "keys": keys,
         }
-        place = FrameRow(file=frame.file, packet=frame.packet, sub=frame.sub, time=frame.time)
-        return Remark("batch-mixes-keys", place, text, evidence, whole=True)
+        where = FrameRow(file=frame.file, packet=frame.packet, sub=frame.sub, time=frame.time)
+        return Remark("batch-mixes-keys", where, text, evidence, whole=True)
 
 
 def add_consumer(
@@ -93,13 +113,14 @@ def add_consumer(
 ) -> None:
     """Add the consumer of a SUBSCRIBE to those whose entries are examined, unless that is None or full, or else to the others.
 
+    One without a topic is among the others, because it gets that of a message id later.
     `subscribe`: its fields, `names`: the names in it.
     """
     topic, _, subscription = names
     number = subscribe.get("consumer_id", -1)
     if examined:
         examined.pop(number, None)
-    if examined is not None and len(examined) < EXAMINED_MAX and _promises_order(subscribe):
+    if examined is not None and topic is not None and len(examined) < EXAMINED_MAX and _promises_order(subscribe):
         consumers.pop(number, None)
         examined[number] = KeyConsumer(topic, subscription, now)
     else:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from pulsarscope.model.limits import NAME_MAX_CHARACTERS
 from pulsarscope.protocols.pulsar.session import mixed_keys
 from tests.scenarios import Conversation, Single, batch
 from tests.scenarios.both_readers import reader
@@ -16,6 +17,7 @@ from tests.scenarios.commands import close_consumer, flow, message
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND, START_NS
 from tests.scenarios.evaluation import Diagnosis, diagnose
+from tests.scenarios.frames import partial_frame
 
 KEYS = ("a", "b", "c")
 PUBLISHED_MS = START_NS // 1_000_000 + 500
@@ -152,3 +154,17 @@ def test_and_those_of_so_many_consumers(tmp_path: Path, monkeypatch: pytest.Monk
     talk = subscribed(consuming(), 2, "Key_Shared").client(flow(100, 2))
     talk.server(*[entry(place, consumer=consumer) for place in range(0, 20, 2) for consumer in (1, 2)])
     assert [row.evidence["consumer_id"] for row in found(tmp_path, talk.close()).of("batch-mixes-keys") if row.evidence] == [1]
+
+
+def test_a_consumer_without_a_topic_is_not_examined_and_named_after_its_ledger(tmp_path: Path) -> None:
+    fields = {"consumer_id": 1, "request_id": 1, "subscription": "s", "subType": "Key_Shared"}
+    talk = connected().client(partial_frame("SUBSCRIBE", **fields)).client(flow(1000)).wait(SECOND)
+    diagnosis = found(tmp_path, talk.server(*[entry(place) for place in (0, 2, 4, 6, 8)]).close())
+    assert not diagnosis.of("batch-mixes-keys")
+    assert len({frame.topic for frame in diagnosis.frames.values() if frame.command == "MESSAGE"} - {None}) == 1
+
+
+def test_a_long_name_of_a_producer_is_cut(tmp_path: Path) -> None:
+    talk = consuming().server(*[entry(place, producer_name="p" * 10_000) for place in (0, 2, 4, 6)])
+    _, evidence = found(tmp_path, talk.close()).only("batch-mixes-keys")
+    assert len(evidence["producer_name"]) == NAME_MAX_CHARACTERS
