@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pulsarscope.model.limits import NAME_MAX_CHARACTERS
 from tests.scenarios import Conversation
 from tests.scenarios.commands import PING, PONG, success
 from tests.scenarios.connections import connected
@@ -103,3 +104,22 @@ def test_it_may_be_among_lost_bytes(tmp_path: Path) -> None:
 def test_a_request_without_an_answer_says_nothing(tmp_path: Path) -> None:
     talk = connected().client(command_frame("WATCH_TOPIC_LIST", request_id=1, watcher_id=0, namespace="n/s", topics_pattern=PATTERN))
     assert CODE not in diagnose(tmp_path, talk.wait(60 * SECOND).close()).codes
+
+
+def in_namespaces(answers: dict[str, dict[str, Any]]) -> Conversation:
+    """A client that asks for the same pattern in several namespaces."""
+    talk = connected()
+    for number, (namespace, answer) in enumerate(answers.items()):
+        talk.client(command_frame("WATCH_TOPIC_LIST", request_id=number, watcher_id=number, namespace=namespace, topics_pattern=PATTERN))
+        talk.server(command_frame("WATCH_TOPIC_LIST_SUCCESS", request_id=number, watcher_id=number, **answer))
+    return talk.wait(30 * SECOND).close()
+
+
+def test_a_pattern_may_match_in_one_namespace_and_not_in_another(tmp_path: Path) -> None:
+    _, evidence = diagnose(tmp_path, in_namespaces({"public/some": TOPICS, "public/none": {"topics_hash": NONE}})).only(CODE)
+    assert evidence["namespace"] == "public/none"
+
+
+def test_a_long_namespace_is_cut(tmp_path: Path) -> None:
+    _, evidence = diagnose(tmp_path, in_namespaces({"n" * 10_000: {"topics_hash": NONE}})).only(CODE)
+    assert len(evidence["namespace"]) == NAME_MAX_CHARACTERS

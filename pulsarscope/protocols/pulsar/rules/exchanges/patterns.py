@@ -42,11 +42,16 @@ _NO_TOPICS = "00000000"
 """Hash of an empty list of topics (PIP-145)."""
 
 
+Pattern = tuple[str | None, str]
+"""Namespace and pattern."""
+
+_NO_PATTERN: Pattern = None, ""
+
+
 class Unmatched(msgspec.Struct):
     """A pattern whose answers so far contain no topic."""
 
     first: Where
-    namespace: str | None
     answers: int = 0
     latest: str = ""
     until: int = 0
@@ -59,26 +64,27 @@ class PatternRule(ConnectionRule):
 
     def __init__(self, context: RuleContext) -> None:
         self._context = context
-        self._asked: dict[str, str] = {}
+        self._asked: dict[str, Pattern] = {}
         """Pattern by frame name of the request."""
-        self._patterns: dict[str, Unmatched] = {}
-        self._watchers: dict[int, str] = {}
+        self._patterns: dict[Pattern, Unmatched] = {}
+        self._watchers: dict[int, Pattern] = {}
         """Pattern by id of an open watcher: the broker tells it of new topics, while other answers soon say nothing any more."""
 
     def _ask(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        if (pattern := bounded_name(fields.get("topics_pattern"))) is not None:
-            remember(self._asked, name_of(row), pattern, PATTERNS_MAX)
-            if pattern not in self._patterns:
-                remember(self._patterns, pattern, Unmatched(where_of(row), fields.get("namespace")), PATTERNS_MAX)
+        if (text := bounded_name(fields.get("topics_pattern"))) is not None:
+            asked = bounded_name(fields.get("namespace")), text
+            remember(self._asked, name_of(row), asked, PATTERNS_MAX)
+            if asked not in self._patterns:
+                remember(self._patterns, asked, Unmatched(where_of(row)), PATTERNS_MAX)
 
     def _answer(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        text = self._asked.pop(row.request or "", "")
-        if (pattern := self._patterns.get(text)) is None:
+        asked = self._asked.pop(row.request or "", _NO_PATTERN)
+        if (pattern := self._patterns.get(asked)) is None:
             return
         if row.command == "WATCH_TOPIC_LIST_SUCCESS":
-            remember(self._watchers, fields.get("watcher_id", -1), text, PATTERNS_MAX)
+            remember(self._watchers, fields.get("watcher_id", -1), asked, PATTERNS_MAX)
         names = fields.get("topics") or fields.get("topic")
         pattern.matched |= bool(names) or fields.get("topics_hash") != _NO_TOPICS  # an unchanged list is not sent again
         pattern.answers += 1
@@ -86,29 +92,30 @@ class PatternRule(ConnectionRule):
 
     def _update(self, row: FrameRow) -> None:
         fields = row.fields or {}
-        if (pattern := self._patterns.get(self._watchers.get(fields.get("watcher_id", -1), ""))) is not None:
+        if (pattern := self._patterns.get(self._watchers.get(fields.get("watcher_id", -1), _NO_PATTERN))) is not None:
             pattern.matched |= bool(fields.get("new_topics"))
 
     def _close(self, row: FrameRow) -> None:
-        text = self._watchers.pop((row.fields or {}).get("watcher_id", -1), "")
-        if (pattern := self._patterns.get(text)) is not None:
+        watched = self._watchers.pop((row.fields or {}).get("watcher_id", -1), _NO_PATTERN)
+        if (pattern := self._patterns.get(watched)) is not None:
             pattern.until = row.time
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report the patterns that matched nothing."""
         watched = {*self._watchers.values()}
-        for text, pattern in self._patterns.items():
-            until = row.end if text in watched else pattern.until
+        for asked, pattern in self._patterns.items():
+            namespace, text = asked
+            until = row.end if asked in watched else pattern.until
             span = until - pattern.first.time
             if pattern.matched or not pattern.answers or span < self._context.thresholds.ns("pattern-without-topics-seconds"):
                 continue
             if may_lack(self._context, pattern.first.time, until, SERVER):
                 continue
-            sentence = f"No topic of {pattern.namespace} matches the pattern {text} of {self._context.client} for {duration(span)}, by "
+            sentence = f"No topic of {namespace} matches the pattern {text} of {self._context.client} for {duration(span)}, by "
             evidence = {
                 "frames": [pattern.first.name, pattern.latest],
                 "pattern": text,
-                "namespace": pattern.namespace,
+                "namespace": namespace,
                 "answers": pattern.answers,
                 "span_ns": span,
                 **self._context.thresholds.evidence("pattern-without-topics-seconds"),
