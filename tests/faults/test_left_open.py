@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pulsarscope.model.limits import NAME_MAX_CHARACTERS
+from pulsarscope.protocols.pulsar.rules.connections.left_open import chosen_name
 from tests.scenarios.commands import (
     CONNECTED,
     PING,
@@ -277,3 +280,18 @@ def test_consumers_whose_messages_earlier_ones_fetched_are_churn(
 )
 def test_consumers_that_may_be_at_work_are_not(talk: Callable[[], Conversation], tmp_path: Path) -> None:
     assert with_code(findings_of(tmp_path, talk()), "consumer-churn") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"producer_name": "p", "user_provided_producer_name": True}, "p"),
+        ({"producer_name": "p"}, "p"),
+        ({"producer_name": "p", "user_provided_producer_name": False}, None),
+        ({"producer_name": ""}, None),
+        ({}, None),
+        ({"producer_name": "p" * 10_000}, "p" * (NAME_MAX_CHARACTERS - 1) + "…"),
+    ],
+)
+def test_names_of_producers_are_those_that_applications_chose_cut_if_long(fields: dict[str, Any], name: str | None) -> None:
+    assert chosen_name(fields) == name

@@ -16,6 +16,7 @@ from pulsarscope.protocols.pulsar.rules.connections.one_host import of_one_host
 from pulsarscope.protocols.pulsar.rules.connections.storms import is_system_topic
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
 from pulsarscope.protocols.pulsar.text.formatting import host, port
+from pulsarscope.protocols.pulsar.topics import bounded_name
 
 LEFT = "left"
 """Fact about a connection that served one producer for hardly any SENDs, and was not closed afterwards."""
@@ -85,7 +86,7 @@ def report_left_open(context: RuleContext, kind: str, noun: str, most: float, op
 
 def chosen_name(fields: Mapping[str, Any]) -> str | None:
     """Return the name in a PRODUCER if the application chose it: the broker's own names tell nothing about whom a producer serves."""
-    return fields.get("producer_name") or None if fields.get("user_provided_producer_name", True) else None
+    return bounded_name(fields.get("producer_name") or None) if fields.get("user_provided_producer_name", True) else None
 
 
 def average_work(work: int, count: int, noun: str) -> str:
