@@ -376,6 +376,16 @@ def test_one_that_knows_it_must_not(tmp_path: Path, after: int, sends: int, look
     assert evidence["count"] == (more or sends)
 
 
+@pytest.mark.parametrize(("pause", "sends"), [*product((6, 20), (1, 9))])
+def test_nor_one_that_closes_the_producer_itself_afterwards(tmp_path: Path, pause: int, sends: int) -> None:
+    talk = begun().client(producer()).server(created()).server(close_producer()).wait(pause * SECOND)
+    for number in range(sends):
+        talk.client(send(1, number)).wait(50 * MILLISECOND)
+    talk.client(close_producer(1, 60)).server(success(60)).wait(60 * SECOND)
+    _, evidence = diagnose(tmp_path, talk.close()).only(HOMELESS)
+    assert evidence["count"] == sends
+
+
 @pytest.mark.parametrize("again", [1, 2])
 def test_each_producer_of_a_topic_may_read_its_close_late(tmp_path: Path, again: int) -> None:
     talk = begun()

@@ -242,6 +242,8 @@ class SentForm:
     def closed(self, number: int, row: FrameRow) -> None:
         """Note the end of a producer: its CLOSE_PRODUCER, or the ERROR that refuses it."""
         by_broker = row.direction != CLIENT and row.command == "CLOSE_PRODUCER"
+        if (before := self._gone.get(number)) is not None:
+            self._react(before, row.time)
         what = "the broker had closed that" if by_broker else "that was refused" if row.command == "ERROR" else "it had closed that"
         gone = Gone(where_of(row), what, row.time if by_broker else 0, topic=row.topic, reacted=not by_broker)
         remember(self._gone, number, gone, PRODUCERS_MAX)
