@@ -22,7 +22,7 @@ ENTRIES_MAX = 500
 """Entries of a consumer that are examined. Producers rarely change how they batch, and the compiled reader does not see these entries."""
 
 JUMPS_MIN = 3
-"""Times that a consumer must skip entries until others certainly get them: the broker may also hold back an entry until it is due."""
+"""Times that a consumer must skip batches until others certainly get them: brokers may also filter entries."""
 
 _MILLISECOND_NS = 1_000_000
 
@@ -62,7 +62,7 @@ class KeyConsumer(Consumer):
     place: SequencePlace | None = None
     """That of the latest entry."""
     jumps: int = 0
-    """Number of times that it did not get the entries behind the latest one, although they have messages for consumers."""
+    """Number of times that it did not get a batch behind the latest entry."""
     mixed: Remark | None = None
     """Finding about its first batch with several keys."""
 
@@ -71,22 +71,23 @@ class KeyConsumer(Consumer):
         ledger, number = position = position_of((frame.fields or {}).get("message_id"))
         if position > self.latest:
             place = SequencePlace.of(frame.metadata or {})
-            self.jumps += ledger == self.latest[0] and number > self.latest[1] + 1 and self._misses(place)
+            self.jumps += ledger == self.latest[0] and self._misses(place, number - self.latest[1] - 1)
             self.latest, self.place = position, place
         self.entries += 1
         if self.mixed is None and entry is not None and entry.columns is not None and len(keys := _keys(entry.columns)) > 1:
             self.mixed = self._remark(frame, position, len(keys))
 
-    def _misses(self, place: SequencePlace) -> bool:
-        """Return True if the sequence ids of the latest entry and one behind a hole show that others got messages of their producer.
+    def _misses(self, place: SequencePlace, entries: int) -> bool:
+        """Return True if the sequence ids of the latest entry and the next one show that there is a batch among the `entries` between.
 
-        Earlier consumers may have acknowledged what was published before this one came, and not all entries have messages: ends of
-        transactions, and snapshots of replicated subscriptions, have none. Messages of aborted transactions are never delivered.
+        Other entries may have reasons: ends of transactions, and snapshots of replicated subscriptions, have no messages, those of aborted
+        transactions are never delivered, and what is delivered later is in no batch. An earlier consumer may have acknowledged what was
+        published before this one came.
         """
         latest = self.place
         if latest is None or place.producer_name != latest.producer_name or place.in_transaction or latest.in_transaction:
             return False
-        return latest.published >= self.since and place.first > latest.following
+        return latest.published >= self.since and 0 < entries < place.first - latest.following
 
     def _remark(self, frame: FrameRow, position: Position, keys: int) -> Remark:
         messages = (frame.metadata or {}).get("num_messages_in_batch", 1)

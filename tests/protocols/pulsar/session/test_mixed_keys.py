@@ -115,6 +115,12 @@ def test_so_are_markers_without_messages(tmp_path: Path, others: int) -> None:
     assert not found(tmp_path, consuming().server(*entries).close()).of("batch-mixes-keys")
 
 
+def test_so_are_single_messages_for_a_later_time(tmp_path: Path) -> None:
+    entries = [entry(place, sequence_id=place // 2 * (len(KEYS) + 1)) for place in range(0, 20, 2)]
+    later = [message(1, place, b"x", {"producer_name": "p", "deliver_at_time": PUBLISHED_MS}) for place in range(1, 20, 2)]
+    assert not found(tmp_path, consuming().server(*entries, *later).close()).of("batch-mixes-keys")
+
+
 def test_an_earlier_consumer_may_have_acknowledged_what_was_published_before(tmp_path: Path) -> None:
     before = [entry(place, publish_time=PUBLISHED_MS - 60_000) for place in range(0, 20, 2)]
     after = [entry(place) for place in range(19, 30)]
