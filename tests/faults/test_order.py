@@ -133,6 +133,13 @@ def test_a_consumer_that_is_active_again_gets_what_it_has_not_acknowledged(tmp_p
     assert CODE not in diagnose(tmp_path, talk.close()).codes
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_a_transaction_from_an_earlier_connection_may_end(tmp_path: Path, before: bool) -> None:
+    coordinator = command_frame("TC_CLIENT_CONNECT_REQUEST", request_id=70, tc_id=3)
+    talk = subscribed(connected().client(coordinator), 1, "Exclusive").client(flow(100)) if before else consuming().client(coordinator)
+    assert CODE not in diagnose(tmp_path, deliver(talk, (0, 1, 2, 3, 2, 3, 4)).close()).codes
+
+
 def test_old_clients_are_not_told_that_they_were_on_standby(tmp_path: Path) -> None:
     """A broker notifies those of protocol version 12 or later, at the latest before the first message."""
     talk = subscribed(connected(), 1, "Failover").client(flow(1000))

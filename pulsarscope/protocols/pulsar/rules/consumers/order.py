@@ -87,6 +87,8 @@ class DeliveryOrder:
         self._holes: dict[int, list[Omission]] = NOTHING
         """By consumer id."""
         self._count = 0
+        self.has_transactions = False
+        """True for a client with transactions: when one ends that it began on an earlier connection, entries may come again."""
         self._disorders: dict[int, Disorder] = NOTHING
 
     def add(self, consumer: PermitState, position: Position, row: FrameRow) -> None:
@@ -153,7 +155,7 @@ class DeliveryOrder:
             for hole in holes:
                 if not may_lack(self._context, hole.since, now, SERVER):
                     self._context.emit_fact(BACKLOG, hole.values["topic"], hole.where._replace(time=now), SKIPPED, hole.values)
-        for disorder in self._disorders.values():
+        for disorder in () if self.has_transactions else self._disorders.values():
             if not (may_lack(self._context, disorder.begun, now, SERVER) or may_lack(self._context, disorder.begun, now)):
                 self._report(disorder)
 

@@ -233,6 +233,9 @@ class PermitRule(ConsumerRule[PermitState]):
             consumer.act(row.time)
             consumer.rewound |= is_rewound_by(row)
 
+    def _connect_coordinator(self, _row: FrameRow) -> None:
+        self._order.has_transactions = True
+
     def _active_change(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
             consumer.active, consumer.last_service = (row.fields or {}).get("is_active", False), where_of(row)
@@ -435,6 +438,7 @@ class PermitRule(ConsumerRule[PermitState]):
         "REDELIVER_UNACKNOWLEDGED_MESSAGES": _activity,
         "SEEK": _activity,
         "ACTIVE_CONSUMER_CHANGE": _active_change,
+        "TC_CLIENT_CONNECT_REQUEST": _connect_coordinator,
         "GET_LAST_MESSAGE_ID": _last_id_request,
         "GET_LAST_MESSAGE_ID_RESPONSE": _last_id_response,
     }
