@@ -414,7 +414,7 @@ class Engine:
             elif written:
                 return rows, keys
             kept = ordered.without([*self._for_rules], frames=written, exchanges=ExchangeRow.kind in self._options.records)
-            if written or (self._options.together and not self._options.anchors):
+            if written or (self._options.together and not self._options.anchors and self._share is None):  # a process sends rows
                 return [kept, *following], keys.each(kept) if keys else []
             return [*kept.all(), *following], keys.each(kept) if keys else []
         if self._rules is None:

@@ -30,6 +30,7 @@ from pulsarscope.engine.parallel.worker import Decode
 from pulsarscope.inputs.key_logs import read_key_logs
 from pulsarscope.inputs.private_keys import read_key_files
 from pulsarscope.model.errors import CaptureError, OutputError
+from pulsarscope.model.ordered_rows import in_rows
 from pulsarscope.model.records import ROWS, FindingRow, Row
 from tests.places import CAPTURES
 from tests.scenarios.both_readers import reader
@@ -284,6 +285,20 @@ def test_findings_of_frames_in_columns_come_from_several_processes() -> None:
     reported = Options(frozenset({"connection", "finding"}), columns=True, rules=True)
     with reader("require"):
         assert type(jobs.run([str(CAPTURES / "quickstart.pcapng")], reported, 2)) is ParallelRun
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("name", ["quickstart.pcapng", "errors.pcap"])
+def test_rows_that_nothing_prepares_are_the_same_from_several_processes(name: str, *, together: bool) -> None:
+    pytest.importorskip("pulsarscope_native", reason="pulsarscope-native is not installed")
+    options = Options(frozenset({"finding"}), columns=True, rules=True, together=together, rows_max=4096)
+    capture = [str(CAPTURES / name)]
+    with reader("require"):
+        several = jobs.run(capture, options, 2)
+        assert type(several) is ParallelRun
+        assert [row for batch in several for row in batch.rows] == [
+            row for batch in pipeline.run(capture, options) for row in in_rows(batch.rows)
+        ]
 
 
 def test_zero_is_a_process_for_each_core(everything: str, monkeypatch: pytest.MonkeyPatch) -> None:
