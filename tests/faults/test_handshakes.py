@@ -102,6 +102,11 @@ def test_a_broker_that_closes_without_an_answer_may_want_a_certificate(end: str,
     assert evidence["count"] == 3
 
 
+def test_but_the_capture_may_lack_the_answer_on_a_single_connection(tmp_path: Path) -> None:
+    talk = carried(requesting("no-certificate", requests=1), end="rst", by=SERVER)
+    assert with_code(findings_of(tmp_path, talk), "tls-handshake-failed") == []
+
+
 @pytest.mark.parametrize(("tickets", "requests", "end", "by"), [(2, 1, "fin", SERVER), (0, 1, "fin", CLIENT), (0, 1, "open", SERVER)])
 def test_one_that_answers_or_that_its_client_leaves_does_not(tickets: int, requests: int, end: str, by: int, tmp_path: Path) -> None:
     talk = carried(requesting("", requests=requests, tickets=tickets), end=end, by=by)

@@ -66,6 +66,12 @@ _MEANINGS = {
 _CLIENT_MEANINGS = _MEANINGS | {"internal_error": "C++ clients say so of a certificate without the broker's name"}
 """Meanings of a client's alerts. OpenSSL sends internal_error when the application's check rejects the certificate."""
 
+_SILENT = (
+    "the broker closed the connection behind the client's answer and said nothing: a client certificate may be missing or not accepted, or "
+    "a proxy has no broker"
+)
+"""Reason of a failure that a single connection does not show for certain: the capture may lack the broker's last packet."""
+
 _NOT_OF_NAMES = "certificate_expired", "unknown_ca", "certificate_revoked", "protocol_version"
 """Alerts with a reason other than the name in a certificate."""
 
@@ -94,7 +100,8 @@ def evaluate_handshakes(
             evaluated.add(server)
             _evaluate_certificates(fact, known, report, thresholds)
     for (server, reason), times in failed.items():
-        _report_failed(client, server, reason, times, report)
+        if reason != _SILENT or len(times) > 1:
+            _report_failed(client, server, reason, times, report)
 
 
 def _is_http(known: dict[str, str]) -> bool:
@@ -115,8 +122,7 @@ def _failure(fact: Fact, known: dict[str, str]) -> str | None:
         return "the broker ended it with an encrypted alert behind the client's answer: a client certificate is missing or not accepted"
     if outcome == "unanswered":
         by_server = values["closed"] != "open" and values["closed_by"] == "server"
-        reason = "the broker closed the connection behind the client's answer and said nothing: a client certificate may be missing or not "
-        return f"{reason}accepted, or a proxy has no broker" if by_server else None
+        return _SILENT if by_server else None
     if outcome is None or values["closed"] == "open" or values["closed_by"] is None:
         return None
     if not values["server_bytes"]:
