@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from itertools import repeat
 from typing import Any, NamedTuple
 
+import msgspec
+
 from pulsarscope.dissect.contract.events import Event, MessageEntry, Remark
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.records import FrameRow
@@ -20,6 +22,9 @@ from pulsarscope.protocols.pulsar.topics import bounded_name
 
 ENTRIES_MAX = 500
 """Entries of a consumer that are examined. Producers rarely change how they batch, and the compiled reader does not see these entries."""
+
+PRODUCERS_MAX = 20
+"""Most producers of a consumer whose latest entries are kept."""
 
 JUMPS_MIN = 3
 """Times that a consumer must skip batches until others certainly get them: brokers may also filter entries."""
@@ -33,7 +38,9 @@ EXAMINED_MAX = 1000
 class SequencePlace(NamedTuple):
     """The place of an entry among those of its producer."""
 
-    producer_name: str | None
+    position: Position
+    number: int
+    """Its number among the entries that came behind all before."""
     first: int
     """Sequence id of its first message."""
     following: int
@@ -43,12 +50,12 @@ class SequencePlace(NamedTuple):
     in_transaction: bool
 
     @classmethod
-    def of(cls, metadata: Mapping[str, Any]) -> SequencePlace:
+    def of(cls, metadata: Mapping[str, Any], position: Position, number: int) -> SequencePlace:
         """Return the place that the metadata of an entry states: metadata may be very large."""
         first = metadata.get("sequence_id", 0)
         following = first + metadata.get("num_messages_in_batch", 1)
         published = metadata.get("publish_time", 0) * _MILLISECOND_NS
-        return cls(bounded_name(metadata.get("producer_name")), first, following, published, "txnid_most_bits" in metadata)
+        return cls(position, number, first, following, published, "txnid_most_bits" in metadata)
 
 
 class KeyConsumer(Consumer):
@@ -59,35 +66,40 @@ class KeyConsumer(Consumer):
     entries: int = 0
     """Number of entries so far."""
     latest: Position = (-1, -1)
-    place: SequencePlace | None = None
-    """That of the latest entry."""
+    advances: int = 0
+    """Number of entries that came behind all before."""
+    places: dict[str | None, SequencePlace] = msgspec.field(default_factory=dict)
+    """That of the latest entry of each producer, by its name."""
     jumps: int = 0
-    """Number of times that it did not get a batch behind the latest entry."""
+    """Number of times that it did not get a batch before an entry of the same producer."""
     mixed: Remark | None = None
     """Finding about its first batch with several keys."""
 
     def take(self, frame: FrameRow, entry: MessageEntry | None) -> None:
         """Take an entry, opened if there was something to open."""
-        ledger, number = position = position_of((frame.fields or {}).get("message_id"))
+        position = position_of((frame.fields or {}).get("message_id"))
         if position > self.latest:
-            place = SequencePlace.of(frame.metadata or {})
-            self.jumps += ledger == self.latest[0] and self._misses(place, number - self.latest[1] - 1)
-            self.latest, self.place = position, place
+            metadata = frame.metadata or {}
+            self.latest, self.advances = position, self.advances + 1
+            place, name = SequencePlace.of(metadata, position, self.advances), bounded_name(metadata.get("producer_name"))
+            before = self.places.get(name)
+            self.jumps += before is not None and self._misses(before, place)
+            remember(self.places, name, place, PRODUCERS_MAX)
         self.entries += 1
         if self.mixed is None and entry is not None and entry.columns is not None and len(keys := _keys(entry.columns)) > 1:
             self.mixed = self._remark(frame, position, len(keys))
 
-    def _misses(self, place: SequencePlace, entries: int) -> bool:
-        """Return True if the sequence ids of the latest entry and the next one show that there is a batch among the `entries` between.
+    def _misses(self, before: SequencePlace, place: SequencePlace) -> bool:
+        """Return True if the sequence ids of two entries of a producer show that there is a batch among those between that others got.
 
         Other entries may have reasons: ends of transactions, and snapshots of replicated subscriptions, have no messages, those of aborted
         transactions are never delivered, and what is delivered later is in no batch. An earlier consumer may have acknowledged what was
         published before this one came.
         """
-        latest = self.place
-        if latest is None or place.producer_name != latest.producer_name or place.in_transaction or latest.in_transaction:
+        if place.position[0] != before.position[0] or place.in_transaction or before.in_transaction or before.published < self.since:
             return False
-        return latest.published >= self.since and 0 < entries < place.first - latest.following
+        entries = place.position[1] - before.position[1] - (place.number - before.number)
+        return 0 < entries < place.first - before.following
 
     def _remark(self, frame: FrameRow, position: Position, keys: int) -> Remark:
         messages = (frame.metadata or {}).get("num_messages_in_batch", 1)

@@ -76,6 +76,25 @@ def test_ordering_keys_come_first(tmp_path: Path) -> None:
     assert not found(tmp_path, consuming().server(*entries).close()).of("batch-mixes-keys")
 
 
+@pytest.mark.parametrize("producers", [2, 3, 7])
+def test_producers_may_take_turns(tmp_path: Path, producers: int) -> None:
+    keys = tuple(f"k{number}" for number in range(10))
+    entries = [
+        entry(place, keys, producer_name=f"p{place % producers}", sequence_id=place // producers * len(keys))
+        for place in range(90)
+        if place % 5 < 3
+    ]
+    assert found(tmp_path, consuming().server(*entries).close()).only("batch-mixes-keys")
+
+
+@pytest.mark.parametrize("producers", [2, 3, 7])
+def test_a_consumer_that_gets_those_of_all_producers_keeps_their_order(tmp_path: Path, producers: int) -> None:
+    """A marker is behind every third entry."""
+    numbers = [(place, place + place // 3) for place in range(60)]
+    entries = [entry(at, producer_name=f"p{place % producers}", sequence_id=place // producers * 3) for place, at in numbers]
+    assert not found(tmp_path, consuming().server(*entries).close()).of("batch-mixes-keys")
+
+
 @pytest.mark.parametrize(
     "keys", [("a", "a", "a"), (None, None, None), ("a",), ("a", None)], ids=["key-based", "without keys", "one message", "one key"]
 )
