@@ -2,7 +2,7 @@
 
 Each call that yields rows returns an iterator of `RowBatch`es, which must be exhausted before the next call. A part of a run is what one
 call yields: the rows in order, then findings of the layers below, then those of the rules. An engine that shares a run with others
-(`select`) decodes only some connections, and gives each row a key by which the parts of all engines are merged (`parallel`).
+(`share`) decodes only some connections, and gives each row a key by which the parts of all engines are merged (`parallel`).
 """
 
 from __future__ import annotations
