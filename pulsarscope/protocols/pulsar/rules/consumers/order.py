@@ -18,7 +18,7 @@ from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.consumers.permit_state import ALONE, PermitState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, CONSUMERS_MAX
-from pulsarscope.protocols.pulsar.rules.subscriptions.lag import SKIPPED, are_of_one_producer
+from pulsarscope.protocols.pulsar.rules.subscriptions.lag import SKIPPED, are_of_one_producer, order_marks
 
 CODES = table(
     SESSION.warning(
@@ -126,7 +126,7 @@ class DeliveryOrder:
         return hole
 
     def _add_hole(self, consumer: PermitState, last: Position, last_at: Where, position: Position, row: FrameRow) -> None:
-        sent = are_of_one_producer(consumer.metadata or {}, row.metadata or {}, position[1] - last[1])
+        sent = are_of_one_producer(consumer.marks, order_marks(row.metadata), position[1] - last[1])
         where = where_of(row)
         values = {**consumer.evidence, "title": consumer.title, "before": last, "after": position, "frame": last_at.name}
         hole = Omission(last, position, last_at.time, where, values | {"sent": sent, "time": row.time})

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from pulsarscope.dissect.contract.rules import RuleContext, Where, where_of
+from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import plural
@@ -16,6 +17,7 @@ from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
 from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import EMIT_NS
 from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import JOINED
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, ConsumerState
+from pulsarscope.protocols.pulsar.rules.subscriptions.lag import order_marks
 from pulsarscope.protocols.pulsar.rules.subscriptions.late import Late
 
 SLOW_LINK_NS_PER_BYTE = 125_000
@@ -91,8 +93,8 @@ class PermitState(ConsumerState):
     """First entry since it became active, from which on the others come in order."""
     rewound: bool = False
     """True if its client has asked for entries again."""
-    metadata: dict[str, Any] | None = None
-    """Metadata of the furthest message."""
+    marks: dict[str, Any] = NOTHING
+    """What the metadata of the furthest message tells about its order; see `order_marks`."""
     reported: bool = False
     ages: Ages = msgspec.field(default_factory=Ages)
     """Ages of the messages that it got since it was last without permits."""
@@ -200,7 +202,7 @@ def count_plain(consumer: PermitState, frames: Any, group: Any, start: int, stop
     furthest = stop - 1 if group.ascending else max(range(start, stop), key=positions.__getitem__)
     if consumer.last is None or positions[furthest] > consumer.last:
         (row, *_), _ = frames.row(group.places[furthest])
-        consumer.last, consumer.last_at, consumer.metadata = positions[furthest], where_of(row), row.metadata
+        consumer.last, consumer.last_at, consumer.marks = positions[furthest], where_of(row), order_marks(row.metadata)
 
 
 def late_of(context: RuleContext, consumer: PermitState) -> Late | None:

@@ -35,6 +35,7 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.backlog import EMIT_NS
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, CONSUMERS_MAX, SHARED_TYPES, ConsumerRule
 from pulsarscope.protocols.pulsar.rules.subscriptions.delays import FACTS_MAX, emit_delivered
 from pulsarscope.protocols.pulsar.rules.subscriptions.failover import ACTIVE, TOOK, emit_change
+from pulsarscope.protocols.pulsar.rules.subscriptions.lag import order_marks
 from pulsarscope.protocols.pulsar.rules.subscriptions.late import Late, emit_late
 from pulsarscope.protocols.pulsar.rules.subscriptions.partitions import emit_consumed
 from pulsarscope.protocols.pulsar.rules.subscriptions.positions import BEGAN, report_behind
@@ -199,9 +200,9 @@ class PermitRule(ConsumerRule[PermitState]):
             emit_change(self.context, consumer, where, TOOK, position, position)
         if consumer.last is None:
             consumer.first = consumer.last = position
-            consumer.last_at, consumer.metadata = where, row.metadata
+            consumer.last_at, consumer.marks = where, order_marks(row.metadata)
         elif position > consumer.last:
-            consumer.last, consumer.last_at, consumer.metadata = position, where, row.metadata
+            consumer.last, consumer.last_at, consumer.marks = position, where, order_marks(row.metadata)
         if where.time - consumer.reported_at >= EMIT_NS:
             self._emit_delivered(consumer)
 

@@ -14,7 +14,7 @@ from pulsarscope.protocols.pulsar.rules.evidence import may_lack, response_name
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import OTHER_REQUESTS
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text, host
-from pulsarscope.protocols.pulsar.topics import named_topic
+from pulsarscope.protocols.pulsar.topics import bounded_name, named_topic
 
 QUOTA_ERRORS = frozenset({"ProducerBlockedQuotaExceededError", "ProducerBlockedQuotaExceededException"})
 TERMINATED_ERRORS = frozenset({"TopicTerminatedError"})
@@ -118,7 +118,7 @@ class DepartureRule(ConnectionRule):
         if len(self._clients) < CLIENTS_MAX and row.topic is not None:
             number = fields.get(id_field, -1)
             chosen = self._chosen.get((row.topic, number)) if noun == "producer" else None
-            name = f"{noun} {fields.get(name_field) or chosen or number}"
+            name = f"{noun} {bounded_name(fields.get(name_field)) or chosen or number}"
             if noun == "producer" and not fields.get(name_field):
                 self._unnamed = self._unnamed or {}
                 self._unnamed[noun, number] = None
@@ -133,7 +133,7 @@ class DepartureRule(ConnectionRule):
     def _named(self, row: FrameRow) -> None:
         """Take the name that the broker chose for a producer, which the producer uses when it comes back."""
         request = self._requests.get(row.request or "")
-        name = (row.fields or {}).get("producer_name")
+        name = bounded_name((row.fields or {}).get("producer_name"))
         if name and request is not None and (client := self._clients.get(request)) is not None and client[1] == f"producer {request[1]}":
             self._clients[request] = client[0], f"producer {name}"
             self._chosen = self._chosen or {}

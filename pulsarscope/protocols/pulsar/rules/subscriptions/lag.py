@@ -15,6 +15,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names
 from pulsarscope.protocols.pulsar.rules.subscriptions.spans import WITHHELD
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING
+from pulsarscope.protocols.pulsar.topics import bounded_name
 
 CODES = table(
     SESSION.note(
@@ -120,6 +121,17 @@ def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thres
         if known:
             behind.add((subscription, server))
     return behind
+
+
+_ORDER_MARKS = ("producer_name", "sequence_id", "num_messages_in_batch", "txnid_least_bits")
+
+
+def order_marks(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the part of a message's metadata that `are_of_one_producer` reads: all of it may be very large."""
+    marks = {name: metadata[name] for name in _ORDER_MARKS if name in metadata} if metadata else {}
+    if "producer_name" in marks:
+        marks["producer_name"] = bounded_name(marks["producer_name"])
+    return marks
 
 
 def are_of_one_producer(before: Mapping[str, Any], after: Mapping[str, Any], entries: int) -> bool:
