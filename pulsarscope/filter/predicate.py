@@ -44,6 +44,8 @@ class EvaluationContext:
         """Time of the first row, nanoseconds since the epoch."""
         self.endpoints: Mapping[str, tuple[str, str]] = {}
         """Client and server of the connections known so far, by name."""
+        self.ended: dict[str | None, tuple[str, str]] = {}
+        """Client and server of connections whose rows came: findings about them may follow."""
         self.codes = codes
         self.payload = payload
 
@@ -51,7 +53,7 @@ class EvaluationContext:
         """Return client and server of a row's connection, if known."""
         if row.kind == "connection":
             return None if row.client is None or row.server is None else (row.client, row.server)
-        return self.endpoints.get(row.connection)
+        return self.endpoints.get(row.connection) or self.ended.get(row.connection)
 
 
 def compile_tree(expression: tree.Expression, context: EvaluationContext) -> Predicate:

@@ -383,7 +383,7 @@ FOLLOW_REQUESTS_MAX = 8_192
 """Requests that `follow` keeps until their answers show whether they match: a thousand SENDs in flight are common; about 12 MiB."""
 
 FOLLOW_NAMES_MAX = 65_536
-"""Connections, topics, producers or subscriptions that `follow` remembers, to number and to list them; about 10 MiB."""
+"""Connections, topics, producers or subscriptions that `follow` numbers and lists, and ended ones that filters know; about 10 MiB."""
 
 FACTS_PER_KEY_MAX = 1_000
 """Facts kept of one key: the first and the last ones explain a finding."""

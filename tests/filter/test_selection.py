@@ -421,3 +421,14 @@ def test_names_have_no_order(text: str) -> None:
 def test_the_kind_stands_alone_as_before() -> None:
     assert selected("frame") == [SEND, ACK]
     assert selected(f"frame.packet == {SEND.packet} and frame") == selected(f"frame == {SEND.packet} and frame")
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"), [("client.ip == 10.0.0.1", True), ("client.ip == 10.0.0.3", False), ("server.port == 6650", True)]
+)
+def test_findings_after_the_end_of_their_connection_have_its_client_and_server(text: str, *, passes: bool) -> None:
+    ended = rows.connection(connection="0:1", client="10.0.0.1:50886", server="10.0.0.2:6650")
+    late = rows.finding(code="churn-undecided", connection="0:1")
+    row_filter = Filter(text, ["finding"], CATALOGUE)
+    row_filter.select([ended], ENDPOINTS)
+    assert (late in row_filter.select([late], {})) == passes
