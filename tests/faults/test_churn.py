@@ -137,6 +137,23 @@ def test_devices_behind_one_address_may_be_no_churn(hosts: int, number: int, eve
     assert note.text.endswith("; their ports are in no order, like those of several hosts behind one address.")
 
 
+@pytest.mark.parametrize(("hosts", "times"), [(2, 9), (12, 5)])
+def test_one_note_tells_enough_of_devices_that_come_again(hosts: int, times: int, tmp_path: Path) -> None:
+    talks = [
+        device(
+            34_000 + 900 * host + 2 * time,
+            (time * 6_000 + host * 450) * MILLISECOND,
+            name=f"device-{host}",
+            user_provided_producer_name=True,
+        )
+        for host in range(hosts)
+        for time in range(times)
+    ]
+    rows = findings_of(tmp_path, *talks)
+    (note,) = with_code(rows, "churn-undecided")
+    assert (note.evidence or {})["count"] == times
+
+
 @pytest.mark.parametrize(("number", "every"), [(40, 400), (80, 300), (60, 700), (150, 90)])
 def test_one_host_opens_its_ports_in_order(number: int, every: int, tmp_path: Path) -> None:
     talks = [device(port, index * every * MILLISECOND) for index, port in enumerate(ports_of(1, number, every * MILLISECOND))]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
-from pulsarscope.dissect.contract.rules import Fact, ReportFinding
+from pulsarscope.dissect.contract.rules import Fact, ReportFinding, Where
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
@@ -28,7 +29,18 @@ def evaluate_churn(client: str, server: str, facts: Sequence[Fact], report: Repo
         and fact.values["lifetime"] < thresholds.ns("connection-churn-seconds")
     ]
     short.sort(key=lambda fact: fact.values["start"])
-    return [fact for group in _by_identity(short) for fact in _evaluate(client, server, group, report, thresholds)]
+    notes: list[tuple[Where, str, dict[str, Any]]] = []
+
+    def report_group(code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
+        if code == "churn-undecided":
+            notes.append((where, text, evidence))
+        else:
+            report(code, where, text, evidence)
+
+    churn = [fact for group in _by_identity(short) for fact in _evaluate(client, server, group, report_group, thresholds)]
+    for note in notes[:1]:  # one tells enough of all clients that may share the address
+        report("churn-undecided", *note)
+    return churn
 
 
 def _by_identity(short: Sequence[Fact]) -> list[list[Fact]]:
