@@ -147,7 +147,7 @@ CODES = table(
         "batch-mixes-keys",
         "A batch with messages of several keys was delivered in a Key_Shared subscription with several consumers.",
         "The broker chooses the consumer by the key of the first message, so messages of one key reach several consumers and lose their "
-        "order: switch key-based batching on in the producers (BatcherBuilder.KEY_BASED, KeyBasedBatchBuilder), or batching off.",
+        "order: turn on key-based batching in the producers (BatcherBuilder.KEY_BASED, KeyBasedBatchBuilder), or turn batching off.",
         to_act="the producer's application",
     ),
     SESSION.warning("session-cap", "Too many requests wait on one connection.", "The oldest ones were reported as unanswered."),

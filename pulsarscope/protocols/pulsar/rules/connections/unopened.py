@@ -17,8 +17,8 @@ from pulsarscope.protocols.pulsar.text.formatting import listing, port
 CODES = table(
     SESSION.warning(
         "listed-broker-dead",
-        "A client tries a broker again and again that never answers, while others answer it.",
-        "Its service URL, or the name in it, has the address of a host that is gone or behind a firewall, and each attempt costs the "
+        "A client keeps trying a broker that never answers, while other brokers answer it.",
+        "Its service URL, or the name in it, leads to the address of a host that is gone or behind a firewall. Each attempt costs the "
         "client its connection timeout: remove the address, or bring the broker back.",
         ("never-opened",),
         to_act="the application, or the broker's operators",
@@ -33,7 +33,7 @@ THRESHOLDS = (
         "listed-broker-dead-seconds",
         20,
         SECONDS,
-        "Time over which a client begins them; one that has lost its broker tries it a few times and then takes another one.",
+        "Time over which a client begins them; one that has lost its broker tries it a few times, and then uses another one.",
         ("listed-broker-dead",),
     ),
 )

@@ -23,8 +23,8 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.lag import SKIPPED, are_of
 CODES = table(
     SESSION.warning(
         "delivered-out-of-order",
-        "An Exclusive or Failover consumer got entries after later ones, or again, although its client had not asked for them.",
-        "Applications that rely on the order of the topic process these messages wrongly: look at the broker's version and log, and at "
+        "An Exclusive or Failover consumer got entries after later ones, or twice, although its client had not asked for them again.",
+        "An application that relies on the order of the topic processes them wrongly: look at the broker's version and log, and at "
         "proxies between broker and client.",
         ("messages-skipped",),
         to_act="the broker's operators",

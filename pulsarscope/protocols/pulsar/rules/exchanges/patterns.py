@@ -19,9 +19,9 @@ from pulsarscope.protocols.pulsar.topics import bounded_name
 CODES = table(
     SESSION.note(
         "pattern-without-topics",
-        "A consumer subscribes to the topics that match a pattern, and none does.",
-        "Compare the pattern with the names of the topics (pulsar-admin topics list). It gets nothing until a topic with such a name is "
-        "created.",
+        "A consumer subscribes to the topics that match a pattern, but no topic does.",
+        "Compare the pattern with the names of the topics (pulsar-admin topics list). The consumer gets nothing until a topic with such a "
+        "name is created.",
     ),
 )
 
