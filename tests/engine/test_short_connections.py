@@ -664,6 +664,7 @@ def test_processes_share_many_connections_at_a_time_wherever_blocks_end(tmp_path
     with (
         patch("pulsarscope.engine.short_connections.AT_A_TIME", random.choice((1, 3, 256))),
         patch("pulsarscope.tcp.connection_table.CLOSED_CONNECTIONS_MAX", random.choice((1, 5, 10_000))),
+        patch("pulsarscope.engine.short_connections.OPEN_CONNECTIONS_MAX", random.choice((2, 5, 10_000))),
     ):
         BothReaders(tmp_path, corpus_options()).check_jobs(
             pcap(packets[:end]),
