@@ -111,17 +111,16 @@ class View:
         self._sink.write(data)
 
     def prepare(self, rows: Sequence[Any]) -> None:
-        """Remember the connections that end within these rows: the run no longer knows them."""
+        """Remember the connections that end within these rows: the run no longer knows them, and findings about them may follow."""
         if self.run.start is not None:
             self.clock.start(self.run.start)
-        self._endpoints.clear()
         self._dissectors.clear()
         self._dissector_of.clear()
         if ConnectionRow not in set(map(type, rows)):
             return
         for row in rows:
             if type(row) is ConnectionRow and row.connection is not None:
-                self._endpoints[row.connection] = (row.client or "?", row.server or "?")
+                remember(self._endpoints, row.connection, (row.client or "?", row.server or "?"), LOOKS_MAX)
                 self._dissectors[row.connection] = row.dissector or ""
 
     def name(self, row: Row) -> str:

@@ -51,6 +51,13 @@ def test_a_connection_that_ended_within_the_block_still_has_ends_and_words() -> 
     assert item.dissector("0:1").summary
 
 
+def test_a_connection_that_ended_some_blocks_ago_still_has_ends() -> None:
+    item = view(encoding="ascii", run=Run(endpoints={}))
+    item.prepare([rows.connection(connection="0:7")])
+    item.prepare([rows.finding(connection="0:7")])
+    assert item.heading("0:7") == "connection #7  10.0.0.1:50886 -> 10.0.0.2:6650"
+
+
 def test_a_finding_is_a_line_with_its_hint_below() -> None:
     lines: list[str] = []
     view(quiet=True).finding(rows.finding(), lines, notes=True)
