@@ -38,6 +38,7 @@ from pulsarscope.protocols.pulsar.rules.consumers import (
     poison,
     redelivery,
     retries,
+    stopped_readers,
     twice,
     unacked,
 )
@@ -150,7 +151,7 @@ THEMES = (
 )
 """Modules with codes, in the order of the codes."""
 
-_MORE_LIMITS = (departures, subscription_limit, poison, retries, seeks, spans, uneven)
+_MORE_LIMITS = (departures, subscription_limit, poison, retries, seeks, spans, stopped_readers, uneven)
 """Modules with thresholds for the codes of other modules."""
 
 _NEED_BOTH_DIRECTIONS = frozenset(

@@ -334,7 +334,7 @@ class PermitRule(ConsumerRule[PermitState]):
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Review all consumers, and emit the entries that they skipped, unless bytes are missing, which is known only at the end."""
         super().end(row, last)
-        if not are_of_users(self._readers):
+        if not are_of_users(self._readers, self.context.thresholds):
             for found in self._starved:
                 self.context.report("consumer-starved", *found)
             for consumer, now, closed in self._readers:

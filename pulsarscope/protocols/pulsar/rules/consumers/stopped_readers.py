@@ -12,14 +12,27 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract.rules import Where
 from pulsarscope.model.text import duration, plural
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.consumers.permit_state import PermitState
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 
-MOMENTS_MIN = 3
-"""Separate moments at which readers stopped that show that they stop one by one."""
-
-_APART_NS = 1_000_000_000
-"""Time between two of these moments: a client serves all its readers within a second."""
+THRESHOLDS = (
+    Threshold(
+        "consumer-starved-moments",
+        3,
+        "moments",
+        "Separate moments at which readers stopped that show that they stop one by one, as their users leave.",
+        ("consumer-starved",),
+        1,
+    ),
+    Threshold(
+        "consumer-starved-apart-seconds",
+        1,
+        SECONDS,
+        "Time between two of these moments; a client serves all its readers within a second.",
+        ("consumer-starved",),
+    ),
+)
 
 
 class EndedReader(NamedTuple):
@@ -32,11 +45,12 @@ class EndedReader(NamedTuple):
     """False when the capture ended before it."""
 
 
-def are_of_users(readers: Sequence[EndedReader]) -> bool:
+def are_of_users(readers: Sequence[EndedReader], thresholds: Thresholds) -> bool:
     """Return True for readers of one connection most of which did something last at a time of their own."""
     stops = sorted(reader.consumer.active_at for reader in readers)
-    moments = 1 + sum(after - before >= _APART_NS for before, after in pairwise(stops))
-    return moments >= MOMENTS_MIN and 2 * moments > len(stops)
+    apart = thresholds.ns("consumer-starved-apart-seconds")
+    moments = 1 + sum(after - before >= apart for before, after in pairwise(stops))
+    return moments >= thresholds["consumer-starved-moments"] and 2 * moments > len(stops)
 
 
 def starvation(consumer: PermitState, since: Where, now: int, deciding: dict[str, Any]) -> tuple[str, dict[str, Any]]:
