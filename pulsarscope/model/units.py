@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
 """Nanoseconds."""
 
-DURATIONS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": SECOND, "m": 60 * SECOND, "h": 3_600 * SECOND}
+DURATIONS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": MILLISECOND, "s": SECOND, "m": 60 * SECOND, "h": 3_600 * SECOND}
 """Nanoseconds per unit of time."""
 
 SIZES = {

@@ -80,7 +80,6 @@ def test_no_rule_has_a_limit_of_its_own(path: Path) -> None:
         "EMIT_NS",
         "REVIEW_NS",
         "WINDOW_NS",
-        "MILLISECOND_NS",
         "PERIOD_MIN",
     )
     assert [name for name in constants(path) if name.endswith(("_NS", "_MIN", "_LIMIT", "_STORM")) and not name.endswith(remaining)] == []

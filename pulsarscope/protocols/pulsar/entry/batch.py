@@ -18,14 +18,12 @@ from pulsarscope.model.limits import BATCH_MESSAGES_MAX, BATCH_METADATA_MAX_BYTE
 from pulsarscope.model.platform import load_native
 from pulsarscope.model.records import MessageRow
 from pulsarscope.model.text import plural
+from pulsarscope.model.units import MILLISECOND
 from pulsarscope.protocols.pulsar.entry.columnar_batch import RUN_MAX, MessageShape
 from pulsarscope.protocols.pulsar.entry.traces import names_trace, trace_of
 from pulsarscope.protocols.pulsar.frame.generated import single_messages
 from pulsarscope.protocols.pulsar.frame.protobuf import Plan, WireError, walk
 from pulsarscope.protocols.pulsar.frame.secret_fields import is_secret_name
-
-MILLISECOND = 1_000_000
-"""Nanoseconds."""
 
 _TIME_MAX = (1 << 63) // MILLISECOND - 1
 

@@ -15,6 +15,7 @@ import msgspec
 from pulsarscope.dissect.contract.events import Event, MessageEntry, Remark
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.units import MILLISECOND
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.session.names import Consumer, Names
 from pulsarscope.protocols.pulsar.session.sends import IDS_MAX
@@ -28,8 +29,6 @@ PRODUCERS_MAX = 20
 
 JUMPS_MIN = 3
 """Times that a consumer must skip batches until others certainly get them: brokers may also filter entries."""
-
-_MILLISECOND_NS = 1_000_000
 
 EXAMINED_MAX = 1000
 """Most consumers of a connection that are examined at a time: one for each partition of several topics."""
@@ -54,7 +53,7 @@ class SequencePlace(NamedTuple):
         """Return the place that the metadata of an entry states: metadata may be very large."""
         first = metadata.get("sequence_id", 0)
         following = first + metadata.get("num_messages_in_batch", 1)
-        published = metadata.get("publish_time", 0) * _MILLISECOND_NS
+        published = metadata.get("publish_time", 0) * MILLISECOND
         return cls(position, number, first, following, published, "txnid_most_bits" in metadata)
 
 
@@ -147,10 +146,10 @@ def examine(
     number = (frame.fields or {}).get("consumer_id", -1)
     consumer = examined[number]
     consumer.take(frame, entry)
-    is_found = consumer.mixed is not None and consumer.jumps >= JUMPS_MIN
-    if is_found and consumer.mixed is not None:
-        events.append(consumer.mixed)
-    if is_found or consumer.entries >= ENTRIES_MAX:
+    found = consumer.mixed if consumer.jumps >= JUMPS_MIN else None
+    if found is not None:
+        events.append(found)
+    if found is not None or consumer.entries >= ENTRIES_MAX:
         del examined[number]
         remember(consumers, number, Consumer(consumer.topic, consumer.subscription), IDS_MAX)
 

@@ -25,6 +25,7 @@ from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.units import MILLISECOND
 from pulsarscope.protocols.pulsar.message_ids import entry_key
 
 CODES = table(
@@ -51,9 +52,6 @@ BROKER_CLOCK = "broker clock"
 
 PRODUCER_CLOCK = "producer clock"
 """Name of the key rule; its keys are the hosts of producers, each of which has one clock for all its connections."""
-
-MILLISECOND_NS = 1_000_000
-"""Resolution of the times in messages, which are truncated."""
 
 IDLE_NS = 3_600_000_000_000
 """Time without facts after which a broker is evaluated: clocks drift slowly, so that an hour makes one estimate."""
@@ -90,7 +88,7 @@ class ClockRule(ConnectionRule):
         published = metadata.get("publish_time", 0)
         if published > 0 and "replicated_from" not in metadata:  # a replicator keeps the times of another cluster
             self._sends += 1
-            offset = published * MILLISECOND_NS - row.time
+            offset = published * MILLISECOND - row.time
             if self._producer is None or offset > self._producer.offset_ns:
                 self._producer = OffsetBound(offset, (where_of(row),))
         if len(self._awaiting_receipt) < SAMPLES_MAX and self._emitted["sent"] < SAMPLES_MAX:
@@ -108,7 +106,7 @@ class ClockRule(ConnectionRule):
         written = (row.broker_entry_metadata or {}).get("broker_timestamp", 0)
         key = entry_key((row.fields or {}).get("message_id"))
         if written > 0 and key is not None:
-            self._emit("delivered", where_of(row), {"entry": key, "written": written * MILLISECOND_NS})
+            self._emit("delivered", where_of(row), {"entry": key, "written": written * MILLISECOND})
 
     def _emit(self, what: str, where: Where, values: dict[str, Any]) -> None:
         if self._emitted[what] < SAMPLES_MAX:
@@ -136,7 +134,7 @@ class ClockRule(ConnectionRule):
             if not sampled or metadata is None or bound is None or "replicated_from" in metadata:
                 handle(index)
             elif (published := metadata.get("publish_time", 0)) > 0:
-                if published * MILLISECOND_NS - row.time > bound.offset_ns:
+                if published * MILLISECOND - row.time > bound.offset_ns:
                     handle(index)
                 else:
                     self._sends += 1
@@ -178,7 +176,7 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds:
         if least is None or offset > least.offset_ns:
             least = OffsetBound(offset, (where,))
         if (begin := sent.get(values["entry"])) is not None:
-            offset = values["written"] + MILLISECOND_NS - begin.time
+            offset = values["written"] + MILLISECOND - begin.time  # times in messages are truncated
             if most is None or offset < most.offset_ns:
                 most = OffsetBound(offset, (begin, where))
     skew_ns = thresholds.ns("clock-skew-seconds")

@@ -14,6 +14,7 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.units import MILLISECOND
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, capitalized, may_lack_frames
 
 CODES = table(
@@ -108,10 +109,11 @@ THRESHOLDS = (
 PRODUCERS_MAX = 10_000
 """Most producers of one connection whose compression is counted, and most closed ones that are remembered."""
 
-UNREAD_MAX = 1_000, 100
-"""Most topics with producers that the broker closed while their client has not reacted, and most such producers of each."""
+UNREAD_TOPICS_MAX = 1_000
+"""Most topics with producers that the broker closed while their client has not reacted."""
 
-MILLISECOND_NS = 1_000_000
+UNREAD_MAX = 100
+"""Most such producers of a topic."""
 
 EMPTY_MAX_BYTES = {"LZ4": 1, "SNAPPY": 1, "ZLIB": 8, "ZSTD": 13}
 """Size of the longest compressed form of empty content."""
@@ -249,8 +251,8 @@ class SentForm:
         remember(self._gone, number, gone, PRODUCERS_MAX)
         if by_broker and row.topic is not None:
             if row.topic not in self._unread:
-                remember(self._unread, row.topic, [], UNREAD_MAX[0])
-            if len(unread := self._unread[row.topic]) < UNREAD_MAX[1]:
+                remember(self._unread, row.topic, [], UNREAD_TOPICS_MAX)
+            if len(unread := self._unread[row.topic]) < UNREAD_MAX:
                 unread.append(gone)
 
     def opened(self, number: int, now: int) -> None:
@@ -307,7 +309,7 @@ class SentForm:
     def note_time(self, row: FrameRow, metadata: Mapping[str, Any]) -> None:
         """Note when a SEND was published by the client's clock."""
         published = metadata.get("publish_time", 0)
-        delay = row.time - published * MILLISECOND_NS
+        delay = row.time - published * MILLISECOND
         self._delay = delay if self._published is None else min(self._delay, delay)
         first, latest = self._published or (published, published)
         self._published = min(first, published), max(latest, published)
@@ -321,7 +323,7 @@ class SentForm:
         pause, gone.latest = row.time - max(gone.latest, gone.closed_at), row.time
         if self._published is None or self._published[0] == self._published[1]:  # all are equal, or there is none for comparison
             return pause <= known
-        published = (row.metadata or {}).get("publish_time", 0) * MILLISECOND_NS
+        published = (row.metadata or {}).get("publish_time", 0) * MILLISECOND
         return bool(published + self._delay - gone.closed_at <= known)
 
     def counts_homeless(self, number: int) -> bool:

@@ -14,6 +14,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.units import MILLISECOND
 from pulsarscope.protocols.pulsar.message_ids import position_of
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import SHARED_TYPES, ConsumerState
@@ -71,14 +72,12 @@ FACTS_MAX = 1_000
 TOPIC_IDLE_NS = 3_600_000_000_000
 """Time without facts after which a topic is evaluated: delays of an hour are common."""
 
-MILLISECOND_NS = 1_000_000
-
 
 def emit_sent(context: RuleContext, row: FrameRow) -> None:
     """Emit a SEND with a time of delivery."""
     metadata = row.metadata or {}
     if row.topic is not None and metadata.get("publish_time"):
-        offset = row.time - int(metadata["publish_time"]) * MILLISECOND_NS
+        offset = row.time - int(metadata["publish_time"]) * MILLISECOND
         context.emit_fact(DELAYS, row.topic, where_of(row), SENT, {"producer": row.producer_name, "offset": offset})
 
 
@@ -94,8 +93,8 @@ def emit_delivered(context: RuleContext, consumer: ConsumerState, row: FrameRow,
         "kind": consumer.kind,
         "able": able,
         "producer": metadata.get("producer_name"),
-        "published": int(metadata["publish_time"]) * MILLISECOND_NS,
-        "due": int(metadata["deliver_at_time"]) * MILLISECOND_NS,
+        "published": int(metadata["publish_time"]) * MILLISECOND,
+        "due": int(metadata["deliver_at_time"]) * MILLISECOND,
         "id": position_of(fields.get("message_id")),
     }
     context.emit_fact(DELAYS, topic, where_of(row), DELIVERED, values)
