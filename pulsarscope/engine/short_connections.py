@@ -123,7 +123,7 @@ class ShortConnections:
         for each in map(self._ended, closing):
             self._timelines.add_end(each)
         for _, _, name, key, begin, recognised, owner in resets:
-            if not self._is_own(name, key, owner, closed=True):
+            if not self._note_owner(name, key, owner, closed=True):
                 continue
             if recognised:
                 ended.append(name)
@@ -174,15 +174,15 @@ class ShortConnections:
     def _catch_up(self, given: Given, assembler: Assembler) -> None:
         """Bring connections to their current state, by their packets."""
         packets, of = given
-        own = {name for name, key, owner in of if self._is_own(name, key, owner)}
+        own = {name for name, key, owner in of if self._note_owner(name, key, owner)}
         if packets:
             events = assembler.replay(packets, self._file)
             if self._totals.starts is not None:
                 self._totals.starts.note(events)
             self._timelines.catch_up([event for event in events if event.name in own])
 
-    def _is_own(self, name: str, key: bytes, owner: int, *, closed: bool = False) -> bool:
-        """Return True for a connection of this engine; record the engine of a connection whose events follow."""
+    def _note_owner(self, name: str, key: bytes, owner: int, *, closed: bool = False) -> bool:
+        """Record the engine of a connection whose events follow; return True if it is this one."""
         if self._share is None:
             return True
         self._share.note_owner(name, key, owner, closed=closed)
@@ -210,13 +210,12 @@ class ShortConnections:
         for found in closed:
             key, recognised, file, state, _, owner = found
             connection = closed_connection(key, file, state)
-            if not self._is_own(connection.name, key, owner, closed=True):
-                pass
-            elif not self._gives_rows:
+            is_own = self._note_owner(connection.name, key, owner, closed=True)
+            if is_own and self._gives_rows:
+                self._timelines.add_ended(self._ended(found))
+            elif is_own:
                 begin = connection.packet, connection.start
                 self._end_timeline(PlainConnection(key, self._dissector.name), connection.name, file, begin, recognised=recognised)
-            else:
-                self._timelines.add_ended(self._ended(found))
             yield connection
 
     def _ended(self, found: tuple[Any, ...]) -> PlainEnd:

@@ -499,7 +499,8 @@ impl ShortConnections {
         if let Some(tcp) = open.tcp.closed(open.file).filter(|_| reset.is_none()) {
             note(&mut self.starts, &open);
             let Open { file, conversation, owner, .. } = *open;
-            let described = if self.rows { Some(self.descriptions.of_greetings(py, frames, &conversation)?) } else { None };
+            let described =
+                if self.rows && self.is_own(owner) { Some(self.descriptions.of_greetings(py, frames, &conversation)?) } else { None };
             self.closing.push(Closed { key, file, owner, recognised: conversation.begun, tcp, frames: conversation.frames, described });
             return Ok(Outcome::Taken);
         }
