@@ -111,7 +111,7 @@ class PatternRule(ConnectionRule):
                 continue
             if may_lack(self._context, pattern.first.time, until, SERVER):
                 continue
-            sentence = f"No topic of {namespace} matches the pattern {text} of {self._context.client} for {duration(span)}, by "
+            sentence = f"For {duration(span)}, no topic of {namespace} matched the pattern {text} of {self._context.client}, according to "
             evidence = {
                 "frames": [pattern.first.name, pattern.latest],
                 "pattern": text,
