@@ -79,14 +79,14 @@ def installed_reader(choice: str) -> Iterator[None]:
 @contextmanager
 def reader(choice: str) -> Iterator[None]:
     """As `installed_reader`, for any number of bytes."""
-    worth_bytes, body_bytes, stretch_min = CompiledSplitter.worth_bytes, CompiledSplitter.body_bytes, rule_engine.STRETCH_MIN
-    CompiledSplitter.worth_bytes = rule_engine.STRETCH_MIN = 1
+    body_bytes, stretch_min = CompiledSplitter.body_bytes, rule_engine.STRETCH_MIN
+    rule_engine.STRETCH_MIN = 1
     CompiledSplitter.body_bytes = 0
     try:
         with installed_reader(choice):
             yield
     finally:
-        CompiledSplitter.worth_bytes, CompiledSplitter.body_bytes, rule_engine.STRETCH_MIN = worth_bytes, body_bytes, stretch_min
+        CompiledSplitter.body_bytes, rule_engine.STRETCH_MIN = body_bytes, stretch_min
 
 
 BLOCKS = (None, 256, 1024, 4096)
@@ -99,7 +99,6 @@ SIZES_OF_A_BLOCK = 5
 class EagerSplitter(CompiledSplitter):
     """A splitter that uses the compiled reader for any number of bytes, and gives rows."""
 
-    worth_bytes = 1
     body_bytes = 0
 
     def feed(self, file: int, offset: int, pieces: Sequence[Piece], out: FrameBatch) -> None:

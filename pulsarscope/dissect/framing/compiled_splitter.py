@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 class CompiledSplitter(StreamSplitter):
     """Yields the same frames as `StreamSplitter`: where the compiled reader stops, Python reads one frame, and decides everything else."""
 
-    worth_bytes = 2048
-    """Bytes above which a call of the compiled reader saves more than it costs: short connections have few frames, of which few are
-    plain."""
     body_bytes = 2048
     """Average frame size above which frames are read in place: copying large payloads takes longer than reading them."""
     _large = False  # the latest frames were that large
@@ -32,7 +29,7 @@ class CompiledSplitter(StreamSplitter):
             return
         buffer = self._buffer
         size = pieces.size()  # type: ignore[attr-defined]
-        if file != buffer.file or offset + size < buffer.wake or len(buffer) + size < self.worth_bytes or not self._are_named(pieces):
+        if file != buffer.file or offset + size < buffer.wake or not self._are_named(pieces):
             super().feed(file, offset, [*pieces], out)
             return
         frames, start = self.frames, buffer.base if buffer.ends else offset
@@ -82,7 +79,7 @@ class CompiledSplitter(StreamSplitter):
 
     def _split(self, position: int, out: FrameBatch, *, at_end: bool, single: bool = False) -> int:
         # After a gap, names do not follow the order.
-        if not isinstance(out, ColumnBatch) or self._sub_of is not None or len(self._buffer.data) < self.worth_bytes:
+        if not isinstance(out, ColumnBatch) or self._sub_of is not None:
             return super()._split(position, out, at_end=at_end, single=single)
         while True:
             begun = self._read_plain(position, out)
