@@ -275,7 +275,8 @@ class Capture:
     def _decode(self, kinds: frozenset[str], selection: UserFilter | None = None, *, together: bool = False) -> Iterator[Any]:
         payload = None if selection is None else selection.payload
         chosen = self._chosen(selection, kinds)
-        run = self._run(kinds, rules="finding" in kinds, together=together, payload=payload)
+        of_run = kinds if chosen is None or "finding" not in kinds else kinds | {ConnectionRow.kind}  # which have the addresses
+        run = self._run(of_run, rules="finding" in kinds, together=together, payload=payload)
         if chosen is not None:
             chosen.begin(run)
         with closing(iter(run)) as batches:
@@ -292,7 +293,8 @@ class Capture:
         from pulsarscope.filter import ChosenRows
 
         chosen = ChosenRows(selection, kinds)
-        run = self._run(kinds, rules="finding" in kinds, payload=selection.payload, original=True)
+        of_run = kinds | {ConnectionRow.kind} if "finding" in kinds else kinds
+        run = self._run(of_run, rules="finding" in kinds, payload=selection.payload, original=True)
         selection.begin(run)
         for batch in run:
             chosen.choose(batch.rows, run.endpoints)

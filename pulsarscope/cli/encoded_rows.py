@@ -14,7 +14,7 @@ from pulsarscope.cli.standard_error import warn
 from pulsarscope.dissect.contract.legs import AnchorRow
 from pulsarscope.model.findings import ERROR, with_hint
 from pulsarscope.model.ordered_rows import in_columns, in_rows, others, split
-from pulsarscope.model.records import FindingRow
+from pulsarscope.model.records import ConnectionRow, FindingRow
 from pulsarscope.model.text import each_line, input_name
 from pulsarscope.output.registry import encoder
 
@@ -36,11 +36,12 @@ class EncodedRows(msgspec.Struct):
 
 
 class Encoding:
-    """An encoder of rows for an output, which omits unrequested findings. Damage of an input becomes a line for standard error."""
+    """An encoder of rows for an output, which omits unrequested findings and connections. Damage becomes a line for standard error."""
 
     def __init__(self, output: str, kinds: tuple[str, ...], names: tuple[str, ...] | None) -> None:
         self._output = output
         self._kinds = kinds
+        self._omitted = {each for each in (FindingRow, ConnectionRow) if each.kind not in kinds}
         self._names = names
 
     @property
@@ -63,8 +64,8 @@ class Encoding:
         warnings = damage(findings)
         if selected is None:
             selected = rows
-        if findings and "finding" not in self._kinds:
-            selected = [row for row in selected if type(row) is not FindingRow]
+        if not self._omitted.isdisjoint(map(type, selected)):
+            selected = [row for row in selected if type(row) not in self._omitted]
         return EncodedRows(self._encoder.encode(selected), warnings)
 
     def prepare(self, rows: list[Any]) -> list[Any] | bytes:

@@ -127,6 +127,10 @@ class FieldColumns:
         if not found:
             raise FilterError(checker.missing(test.field, self.kinds).reason, column, _within((0, len(name)), name, column))
 
+    def learn(self, rows: Sequence[Any]) -> None:
+        """Remember client and server of the connections whose rows are among these; the run forgets them."""
+        self._context.learn(rows)
+
     def values(self, row: Any, endpoints: Mapping[str, tuple[str, str]]) -> list[Any] | None:
         """Return the values of a row, None for absent ones and lists for several; None for a row of another kind."""
         if (readers := self._readers.get(row.kind)) is None:

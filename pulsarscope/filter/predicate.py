@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from operator import attrgetter, eq, ge, gt, le, lt
@@ -11,7 +11,10 @@ from typing import Any
 
 from pulsarscope.filter import expression as tree
 from pulsarscope.filter.literals import compile_pattern
+from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import Code
+from pulsarscope.model.limits import FOLLOW_NAMES_MAX
+from pulsarscope.model.records import ConnectionRow
 
 Predicate = Callable[[Any], bool]
 Test = Callable[[Any], bool]
@@ -48,6 +51,12 @@ class EvaluationContext:
         """Client and server of connections whose rows came: findings about them may follow."""
         self.codes = codes
         self.payload = payload
+
+    def learn(self, rows: Iterable[Any]) -> None:
+        """Remember client and server of the connections whose rows are among these: the run forgets them."""
+        for row in rows:
+            if type(row) is ConnectionRow:
+                remember(self.ended, row.connection, (row.client, row.server), FOLLOW_NAMES_MAX)
 
     def ends(self, row: Any) -> tuple[str, str] | None:
         """Return client and server of a row's connection, if known."""

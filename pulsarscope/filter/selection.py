@@ -31,12 +31,11 @@ from pulsarscope.filter.syntax import (
     SyntaxTree,
     parse,
 )
-from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.connection_name import connection_label, first_packet
 from pulsarscope.model.latency import OCTAVE_BITS
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX
 from pulsarscope.model.ordered_rows import in_columns, in_rows, opened, others
-from pulsarscope.model.records import ConnectionRow, FindingRow, FrameRow, MessageRow, RawFrame, Row
+from pulsarscope.model.records import FindingRow, FrameRow, MessageRow, RawFrame, Row
 from pulsarscope.model.text import either
 
 _NAME = re.compile(r"#?(?:([0-9]{1,9}):)?([0-9]{1,11})(?:\.([0-9]{1,9}))?")
@@ -152,9 +151,7 @@ class Filter:
         those that match; connections always.
         """
         self.context.endpoints = endpoints
-        for row in others(rows):
-            if type(row) is ConnectionRow:
-                remember(self.context.ended, row.connection, (row.client, row.server), FOLLOW_NAMES_MAX)
+        self.context.learn(others(rows))
         if self.context.start is None and self._run is not None:
             self.context.start = self._run.start
         if in_columns(rows) and self.context.start is not None:

@@ -128,6 +128,9 @@ class RowFields(Protocol):
     def types(self) -> Mapping[str, str]:
         """Types of the fields, by name."""
 
+    def learn(self, rows: Sequence[Any]) -> None:
+        """Take the rows of connections among these, to which the values of findings may refer."""
+
     def values(self, row: Any, endpoints: Mapping[str, tuple[str, str]]) -> list[Any] | None:
         """Return the values of a row; None for a row of another kind."""
 

@@ -45,6 +45,13 @@ def test_a_capture_can_be_read_again_and_again() -> None:
     assert all(one == two and one is not two for one, two in both)
 
 
+def test_findings_after_their_connection_are_filtered_by_its_addresses() -> None:
+    capture = ps.open(CAPTURES / "errors.pcap")
+    found = list(capture.findings())
+    assert found
+    assert list(capture.findings(filter="client.port > 0")) == found
+
+
 def test_rows_of_several_kinds_come_in_one_pass() -> None:
     rows = list(ps.open(QUICKSTART).records("frame", "exchange"))
     assert {row.kind for row in rows} == {"frame", "exchange"}

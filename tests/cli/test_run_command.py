@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 import pulsarscope as ps
@@ -422,6 +423,19 @@ def test_only_what_the_filter_chooses_is_put_out(fake_runs: FakeRuns, capsys: py
     fake_runs([[rows.send(), rows.receipt()], [rows.send(packet=8), rows.finding(packet=8), rows.finding()]])
     assert run_command(request(format="ndjson", filter="command == SEND")) == 0
     assert [json.loads(line)["packet"] for line in capsys.readouterr().out.splitlines()] == [4, 8]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_findings_after_their_connection_have_its_addresses(jobs: int, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = {"records": "finding", "format": "ndjson", "jobs": jobs}
+    outputs = []
+    for more in ({}, {"filter": "client.port > 0"}, {"columns": "code,client.port"}):
+        asked = msgspec.structs.replace(request(**wanted, **more), files=(str(CAPTURES / "errors.pcap"),))
+        assert run_command(asked) == 0
+        outputs.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    every, filtered, columns = outputs
+    assert filtered == every
+    assert [row["code"] for row in columns if row["client.port"]] == [row["code"] for row in every]
 
 
 def test_text_says_how_much_the_filter_chose(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:

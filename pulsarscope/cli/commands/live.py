@@ -122,7 +122,7 @@ def capture_and_decode(request: LiveRequest) -> int:
             watched = {
                 FindingRow.kind,
                 *(WATCHED_KINDS if request.metrics is not None else ()),
-                *(trigger.kinds if trigger is not None else ()),
+                *((*trigger.kinds, ConnectionRow.kind) if trigger is not None else ()),  # findings after their end have its addresses
             }
             options = msgspec.structs.replace(shown, records=shown.records | watched, rules=True, payloads=True)
         sys.setswitchinterval(SWITCH_SECONDS)

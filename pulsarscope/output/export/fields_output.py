@@ -44,6 +44,7 @@ class FieldsOutput:
     def write(self, rows: list[Any]) -> None:
         """Write rows (see `Output`)."""
         endpoints: Mapping[str, tuple[str, str]] = self._options.run.endpoints
+        self._fields.learn(rows)
         found = [(row.kind, values) for row in rows if (values := self._fields.values(row, endpoints)) is not None]
         if not found:
             return
