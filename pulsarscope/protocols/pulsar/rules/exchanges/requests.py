@@ -11,6 +11,7 @@ from pulsarscope.dissect.contract.exchange_thresholds import SLOW_EXCHANGE, UNAN
 from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, Handlers, RuleContext, Where, name_of, where_of
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, either
@@ -173,7 +174,7 @@ class RequestRule(ConnectionRule):
         """Frame names of PARTITIONED_METADATA requests that only check whether a topic exists."""
         self._moved: dict[str, tuple[str, Where, str, dict[str, Any]]] = NOTHING
         """By id of producers from before the capture, the finding about the first SEND that a broker refused because it gives up the topic,
-        until the client opens the producer again, or looks up its topics."""
+        until it closes the producer, or the client opens it again, or looks up its topics."""
 
     def _open(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
         self._burst = self._burst + 1 if self._opening else 1
@@ -186,6 +187,10 @@ class RequestRule(ConnectionRule):
         if (row.fields or {}).get("producer_access_mode") == "WaitForExclusive" and len(self._queued) < REQUESTS_MAX:
             self._queued = self._queued or {}
             self._queued[name_of(row)] = None
+
+    def _close(self, row: FrameRow) -> None:
+        if self._moved and row.direction == SERVER:
+            self._moved.pop(str((row.fields or {}).get("producer_id", -1)), None)  # the topic moves, as the broker had said
 
     def _lookup(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
         self._moved = NOTHING  # its topics have names from now on
@@ -337,6 +342,7 @@ class RequestRule(ConnectionRule):
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
     frames: ClassVar[Handlers] = {
         "PRODUCER": _producer,
+        "CLOSE_PRODUCER": _close,
         "LOOKUP": _lookup,
         "SUBSCRIBE": _open,
         "PARTITIONED_METADATA": _metadata,

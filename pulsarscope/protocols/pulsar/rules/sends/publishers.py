@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from pulsarscope.dissect.contract.rules import Where, where_of
-from pulsarscope.model.records import FrameRow
+from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import Thresholds
 from pulsarscope.protocols.pulsar.replication import is_replicator
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import percentile
 
@@ -52,6 +54,10 @@ class Publisher(msgspec.Struct):
     """(latency, SEND, its answer, entry)."""
     answered_at: int = 0
     """Time of the first answer, in nanoseconds."""
+    latest: ExchangeRow | None = None
+    """The SEND that was answered last."""
+    earlier_at: int = 0
+    """Time of the latest receipt for a SEND that the capture lacks, in nanoseconds."""
     in_flight: int = 0
     in_flight_max: int = 0
     """Maximum number of unanswered SENDs at a time."""
@@ -84,6 +90,27 @@ class Publisher(msgspec.Struct):
         """Return True when the client will resend this SEND."""
         reset = self.reset
         return reset is not None and (send.file, send.packet, send.sub) < (reset.file, reset.packet, reset.sub)
+
+    def is_queue(self, late: Where, since: int) -> bool:
+        """Return True when receipts for earlier SENDs than this one still came after a time: brokers send them in order."""
+        latest = self.latest
+        if latest is None:
+            return self.earlier_at >= since
+        is_earlier = (latest.file, latest.packet, latest.sub) < (late.file, late.packet, late.sub)
+        return is_earlier and max(latest.time + (latest.latency_ns or 0), self.earlier_at) >= since
+
+    def unanswered_evidence(self, late: Sequence[Where], waited: int) -> dict[str, Any]:
+        """Return the evidence for SENDs without an answer, of which the first waited for a time, in nanoseconds."""
+        names = {"topic": self.topic, "producer_name": self.name}
+        return {"frames": frame_names(where.name for where in late), **names, "count": len(late), "waited_ns": waited}
+
+    def unanswered_text(self, sends: int, waited: int, *, is_queue: bool) -> str:
+        """Return the sentence about SENDs without an answer, of which the first waited for a time, in nanoseconds."""
+        if not is_queue:
+            rest = f"though the connection went on for {duration(waited)} after the first"
+            return f"{self.title} got no answer to {plural(sends, 'SEND')}, {rest}"
+        text = f"{self.title} waits for its receipts: those of earlier SENDs came up to the end"
+        return f"{text}, and none of {plural(sends, 'later one')}, the first after {duration(waited)}"
 
 
 class SlowPublisher(NamedTuple):

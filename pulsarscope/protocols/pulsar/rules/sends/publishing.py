@@ -12,7 +12,7 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import entry_key
-from pulsarscope.protocols.pulsar.rules.evidence import closed_windows, frame_names, gap_note, held_up, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.evidence import closed_windows, gap_note, held_up, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.sends.ages import AGES, SENT_LATE, Aging, emit_stored_late
 from pulsarscope.protocols.pulsar.rules.sends.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
 from pulsarscope.protocols.pulsar.rules.sends.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
@@ -103,14 +103,14 @@ THRESHOLDS = (
         1,
         SECONDS,
         "Time without a receipt up to the end of the connection; a receipt may still be on its way before that.",
-        ("send-unanswered",),
+        ("send-unanswered", "slow-publish"),
     ),
     Threshold(
         "send-unanswered-open-seconds",
         2.5,
         SECONDS,
         "The same where the capture ends before the connection does: it may end within a pause of a healthy broker.",
-        ("send-unanswered",),
+        ("send-unanswered", "slow-publish"),
     ),
     Threshold(
         "replication-stalled-seconds", 1, SECONDS, "Time without a receipt; receipts cross continents in less.", ("replication-stalled",)
@@ -191,6 +191,8 @@ class PublishRule(ConnectionRule):
         fields = row.fields or {}
         self._latest = row.request or "", fields.get("message_id")
         if row.request is None:
+            if (publisher := self._publisher(str(fields.get("producer_id", -1)))) is not None:
+                publisher.earlier_at = row.time
             remember(self._early, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}", row.time, UNANSWERED_MAX)
 
     def _entry(self, send: Where) -> str:
@@ -235,6 +237,7 @@ class PublishRule(ConnectionRule):
             if latency < self._fastest or latency > self._longest or row.time >= self._window_end:
                 self._note(row, latency)
             publisher.latencies[rounded(latency)] += 1
+            publisher.latest = row
             if publisher.slowest is None:
                 publisher.answered_at = row.time + latency
             if publisher.slowest is None or latency > publisher.slowest[0]:
@@ -333,18 +336,12 @@ class PublishRule(ConnectionRule):
         if not late or publisher.closed:
             return
         waited = row.end - late[0].time
-        if slow is not None and not publisher.replicates and slow.may_take(waited):
+        is_queue = not publisher.replicates and publisher.is_queue(late[0], row.end - answer_ns)
+        if slow is not None and not publisher.replicates and (is_queue or slow.may_take(waited)):
             return
-        evidence: dict[str, Any] = {
-            "frames": frame_names(where.name for where in late),
-            "topic": publisher.topic,
-            "producer_name": publisher.name,
-            "count": len(late),
-            "waited_ns": waited,
-            **self._context.thresholds.evidence(limit),
-        }
-        rest = f"though the connection went on for {duration(waited)} after the first{gap_note(lost=self._context.lost)}"
-        self._context.report(code, late[0], f"{publisher.title} got no answer to {plural(len(late), 'SEND')}, {rest}.", evidence)
+        evidence = publisher.unanswered_evidence(late, waited) | self._context.thresholds.evidence(limit)
+        text = publisher.unanswered_text(len(late), waited, is_queue=is_queue)
+        self._context.report("slow-publish" if is_queue else code, late[0], f"{text}{gap_note(lost=self._context.lost)}.", evidence)
 
     def _evaluate_lag(self, publisher: Publisher) -> None:
         """Report a replicator whose messages get older and older."""
@@ -412,7 +409,7 @@ class PublishRule(ConnectionRule):
                 handle(index)
                 continue
             publisher.in_flight -= 1
-            publisher.topic, publisher.name = row.topic, row.producer_name
+            publisher.topic, publisher.name, publisher.latest = row.topic, row.producer_name, row
             publisher.latencies[rounded(latency)] += 1
 
     def sends(self, frames: Any, handle: Callable[[int], None]) -> bool:
@@ -441,6 +438,9 @@ class PublishRule(ConnectionRule):
             if stop < len(frames):
                 handle(stop)
             start = stop + 1
+        for publisher, (producer, _) in zip(publishers, followed, strict=True):
+            if producer.receipts:
+                (_, publisher.latest, *_), _ = frames.row(producer.receipts[-1])
         return True
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends}

@@ -303,7 +303,26 @@ def test_a_refused_send_of_a_moving_topic_without_a_name_counts_unless_its_clien
         for number in range(count):
             talk.client(producer(number, request=3 + number)).server(created(request=3 + number))
     found = diagnose(tmp_path, talk.wait(SECOND).client(PING).server(PONG).close()).of("request-failed")
-    assert sum((row.evidence or {}).get("count", 1) for row in found) == (0 if asks else count)
+    assert sum((row.evidence or {}).get("count", 1) for row in found) == (0 if asks or not closes_first else count)
+
+
+@pytest.mark.parametrize("after", [MILLISECOND, 5 * SECOND])
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_broker_that_then_closes_the_producer_moves_its_topic(tmp_path: Path, after: int, *, comes_back: bool) -> None:
+    """The client, whose producer is from before the capture, may come back on another connection."""
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650)).client(PING).server(PONG)
+    talk.client(send(7, 1)).server(send_error("PersistenceError", "fenced", 7, 1)).wait(after).server(close_producer(7)).close()
+    again = connected(40001, start=6 * SECOND).client(producer()).server(created()).client(PING).server(PONG)
+    assert diagnose(tmp_path, *([talk, again] if comes_back else [talk])).of("request-failed") == []
+
+
+@pytest.mark.parametrize("closed", [8, None])
+def test_a_refused_producer_that_is_not_closed_counts(tmp_path: Path, closed: int | None) -> None:
+    talk = Conversation(("10.0.0.1", 40000), ("10.0.0.2", 6650)).client(PING).server(PONG)
+    talk.client(send(7, 1)).server(send_error("PersistenceError", "fenced", 7, 1))
+    if closed is not None:
+        talk.server(close_producer(closed))
+    diagnose(tmp_path, talk.wait(SECOND).close()).only("request-failed")
 
 
 def test_another_producer_does_not_excuse_one_that_is_refused(tmp_path: Path) -> None:

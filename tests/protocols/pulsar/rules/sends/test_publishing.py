@@ -270,3 +270,42 @@ def test_sends_behind_a_queue_that_grows_wait_their_turn(every: int, takes: int)
     codes = [row.code for row in talk.end()]
     assert "slow-publish" in codes
     assert "send-unanswered" not in codes
+
+
+@pytest.mark.parametrize(("burst", "every", "takes"), [(50, 20, 100), (20, 10, 100), (100, 50, 200)])
+@pytest.mark.parametrize("seconds", [8, 20])
+def test_sends_behind_a_queue_that_a_rate_limit_made_wait_their_turn(burst: int, every: int, takes: int, seconds: int) -> None:
+    """`burst`: SENDs answered at once; `every`, `takes`: times between two of the others, and between their receipts, in ms."""
+    talk = RuleDialogue().client(PRODUCER).server(READY)
+    sent = answered = 0
+    for now in range(0, seconds * 1_000, 10):
+        while sent <= now // every:
+            talk.client(send(sequence_id=sent))
+            sent += 1
+        while answered < min(sent, burst + max(now - burst * every, 0) // takes):
+            talk.server(receipt(sequence_id=answered, entry=answered))
+            answered += 1
+        talk.wait(10 * MILLISECOND)
+    assert [row.code for row in talk.end() if row.code != "batching-unused"] == ["slow-publish"]
+
+
+@pytest.mark.parametrize(
+    ("rest", "code"), [(0, "slow-publish"), (900, "slow-publish"), (1_100, "send-unanswered"), (6_000, "send-unanswered")]
+)
+@pytest.mark.parametrize("waiting", [1, 40])
+def test_sends_wait_behind_those_from_before_the_capture(rest: int, code: str, waiting: int) -> None:
+    """`rest`: time from the last receipt of one of those to the end, in ms."""
+    talk = RuleDialogue().client(PRODUCER).server(READY)
+    for number in range(40):
+        talk.client(*([send(sequence_id=1_000 + number)] if number < waiting else ())).wait(100 * MILLISECOND)
+        talk.server(receipt(sequence_id=number, entry=number))
+    (row,) = [row for row in talk.wait(rest * MILLISECOND).end() if row.code in ("slow-publish", "send-unanswered")]
+    assert row.code == code
+    assert ("up to the end" in (row.text or "")) == (code == "slow-publish")
+
+
+def test_a_receipt_of_a_later_send_shows_that_one_is_missing() -> None:
+    talk = RuleDialogue().client(PRODUCER).server(READY).server(receipt(sequence_id=1, entry=1))
+    talk.client(send(sequence_id=10), send(sequence_id=11)).wait(10 * MILLISECOND).server(receipt(sequence_id=11, entry=11))
+    talk.wait(4 * SECOND).server(receipt(sequence_id=2, entry=2))
+    assert "send-unanswered" in [row.code for row in talk.end()]
