@@ -1,7 +1,7 @@
 """The packets that selected rows stand for: a fold over rows, then an answer for each packet, with the lines of its comment.
 
 A packet is selected when it carried bytes of a selected frame, even as an unneeded copy. Frames lie in streams, so the place and the name
-of each frame are kept, in arrays of numbers: 40 bytes, or ten with the compiled reader.
+of each frame are kept, in arrays of numbers: 40 bytes, or about six with the compiled reader.
 """
 
 from __future__ import annotations

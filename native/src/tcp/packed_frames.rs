@@ -1,4 +1,4 @@
-//! Selected frames of a stream, in the order of the stream, in about ten bytes each: there may be very many.
+//! Selected frames of a stream, in the order of the stream, in about six bytes each: there may be very many.
 
 use std::ops::Range;
 
@@ -11,6 +11,9 @@ use crate::encoding::wire::Bytes;
 
 /// Number of frames per step, whose first frame is kept unpacked, so that a search can begin there; up to twice as many if some came late.
 const STEP: usize = 16;
+
+/// Most bytes of a frame in packed form: a bit for each of six numbers, and the numbers.
+const PACKED_MAX: usize = 1 + 6 * 10;
 
 /// A frame: its bytes in the stream, and numbers of its file, name and command.
 #[derive(Clone, Copy, Default)]
@@ -58,33 +61,49 @@ impl PackedFrames {
     }
 
     fn next(&self, last: &FrameRange, rest: &mut Bytes<'_>) -> Option<FrameRange> {
-        let mut number = || rest.varint().map(|value| (value >> 1) as i64 ^ -((value & 1) as i64));
-        let start = last.end.wrapping_add(number()?);
-        let end = start.wrapping_add(number()?);
-        let file = last.file.wrapping_add(number()?);
-        let packet = (last.name >> self.sub_bits).wrapping_add(number()?);
-        let name = packet << self.sub_bits | number()?;
-        Some(FrameRange { start, end, file, name, command: number()? })
+        let differing = rest.varint()?;
+        let mut numbers = Self::numbers(self.sub_bits, last);
+        numbers[0] = last.end;
+        for (at, number) in numbers.iter_mut().enumerate() {
+            if differing >> at & 1 != 0 {
+                let value = rest.varint()?;
+                *number = number.wrapping_add((value >> 1) as i64 ^ -((value & 1) as i64));
+            }
+        }
+        let [start, size, file, packet, sub, command] = numbers;
+        Some(FrameRange { start, end: start.wrapping_add(size), file, name: packet << self.sub_bits | sub, command })
     }
 
-    /// Append the differences between a frame and the preceding one.
-    fn pack(bits: u32, last: &FrameRange, frame: &FrameRange, out: &mut Vec<u8>) {
-        let numbers = [
-            frame.start.wrapping_sub(last.end),
-            frame.end.wrapping_sub(frame.start),
-            frame.file.wrapping_sub(last.file),
-            (frame.name >> bits).wrapping_sub(last.name >> bits),
-            frame.name & ((1 << bits) - 1),
-            frame.command,
-        ];
-        for number in numbers {
-            let mut value = (number << 1 ^ number >> 63) as u64;
+    /// Return start, size, file, packet, sub and command of a frame.
+    fn numbers(sub_bits: u32, frame: &FrameRange) -> [i64; 6] {
+        let sub = frame.name & ((1 << sub_bits) - 1);
+        [frame.start, frame.end.wrapping_sub(frame.start), frame.file, frame.name >> sub_bits, sub, frame.command]
+    }
+
+    /// Append the numbers of a frame that differ from those of the preceding one, after a bit for each of them; frames usually adjoin.
+    fn pack(sub_bits: u32, last: &FrameRange, frame: &FrameRange, out: &mut Vec<u8>) {
+        let mut before = Self::numbers(sub_bits, last);
+        before[0] = last.end;
+        let (mut packed, mut size) = ([0; PACKED_MAX], 1);
+        for (at, (number, before)) in Self::numbers(sub_bits, frame).into_iter().zip(before).enumerate() {
+            let difference = number.wrapping_sub(before);
+            if difference == 0 {
+                continue;
+            }
+            packed[0] |= 1 << at;
+            let mut value = (difference << 1 ^ difference >> 63) as u64;
             while value >= 128 {
-                out.push(value as u8 | 128);
+                packed[size] = value as u8 | 128;
+                size += 1;
                 value >>= 7;
             }
-            out.push(value as u8);
+            packed[size] = value as u8;
+            size += 1;
         }
+        if out.capacity() - out.len() < size {
+            out.reserve_exact(size.max(out.len() / 8).max(8)); // doubling would waste a third of the memory
+        }
+        out.extend_from_slice(&packed[..size]);
     }
 
     fn push(&mut self, frame: FrameRange) {
