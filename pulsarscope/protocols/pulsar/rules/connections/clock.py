@@ -21,7 +21,7 @@ from pulsarscope.dissect.contract.rules import (
     where_of,
 )
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX, FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
@@ -51,10 +51,13 @@ BROKER_CLOCK = "broker clock"
 """Name of the key rule; its keys are the endpoints of brokers."""
 
 PRODUCER_CLOCK = "producer clock"
-"""Name of the key rule; its keys are the hosts of producers, each of which has one clock for all its connections."""
+"""Name of the key rule and of its only key; each host of producers has one clock for all its connections."""
 
 IDLE_NS = 3_600_000_000_000
 """Time without facts after which a broker is evaluated: clocks drift slowly, so that an hour makes one estimate."""
+
+SINGLE_HOSTS = 5
+"""Hosts with wrong clocks, all ahead or all behind, that get a finding each; more get one together."""
 
 SAMPLES_MAX = 100
 """Facts of each kind from one connection: ordinary traffic has the tightest bounds early."""
@@ -118,8 +121,8 @@ class ClockRule(ConnectionRule):
         if (bound := self._producer) is None or abs(bound.offset_ns) <= self._context.thresholds.ns("clock-skew-seconds"):
             return
         host = self._context.client.rpartition(":")[0]
-        values = {"offset": bound.offset_ns, "sends": self._sends}
-        self._context.emit_fact(PRODUCER_CLOCK, host, bound.frames[-1], PRODUCER_CLOCK, values)
+        values = {"host": host, "offset": bound.offset_ns, "sends": self._sends}
+        self._context.emit_fact(PRODUCER_CLOCK, PRODUCER_CLOCK, bound.frames[-1], PRODUCER_CLOCK, values)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Only count the SENDs that do not tighten the bound, once enough have been sampled; see `ConnectionRule.batch`."""
@@ -194,24 +197,49 @@ def evaluate(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds:
 
 
 def evaluate_producers(key: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:  # noqa: ARG001 - of key rules
-    """Report the clock offset of a host whose producers write wrong times, once for each vantage point."""
-    by_source: dict[str | None, list[Fact]] = {}
+    """Report the clock offsets of hosts whose producers write wrong times, once for each vantage point; those of many hosts together."""
+    by_source: dict[str | None, dict[str, list[Fact]]] = {}
     for fact in facts:
-        by_source.setdefault(fact.where.source, []).append(fact)
-    for some in by_source.values():
-        closest = max(some, key=lambda fact: fact.values["offset"])  # a time that was written later is closer to the clock
-        offset_ns, where = closest.values["offset"], closest.where
-        alike = [fact for fact in some if (fact.values["offset"] > 0) == (offset_ns > 0)]
-        clock, offset = f"The clock of the producers at {key}", duration(abs(offset_ns))
-        if offset_ns > 0:
-            text = f"{clock} is at least {offset} ahead of the capture's"
-        else:
-            text = f"{clock} is {offset} behind the capture's, or they held each message for so long"
-        sends = sum(fact.values["sends"] for fact in alike)
-        evidence = {"frames": [where.name], "host": key, "offset_ns": offset_ns, "sends": sends}
-        evidence["connections"] = [fact.where.connection for fact in alike[:DIAGNOSIS_NAMES_MAX]]
-        proof = f"{plural(sends, 'SEND')} on {plural(len(alike), 'connection')}"
-        report("clock-skew", where, f"{text}: by the publish times of {proof}.", evidence)
+        by_source.setdefault(fact.where.source, {}).setdefault(fact.values["host"], []).append(fact)
+    for by_host in by_source.values():
+        clocks = [_alike(some) for some in by_host.values()]
+        for ahead in (True, False):
+            same = [clock for clock in clocks if (_offset(clock[0]) > 0) == ahead]
+            for some in [same] if len(same) > SINGLE_HOSTS else [[clock] for clock in same]:
+                _report_hosts(some, report, more=len(facts) >= FACTS_PER_KEY_MAX)
+
+
+def _offset(fact: Fact) -> int:
+    return int(fact.values["offset"])
+
+
+def _alike(facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts of a host with the offset that is closest to that of its clock, and that one first."""
+    closest = max(facts, key=_offset)  # a time that was written later is closer to the clock
+    return [closest, *(fact for fact in facts if fact is not closest and (_offset(fact) > 0) == (_offset(closest) > 0))]
+
+
+def _report_hosts(clocks: Sequence[Sequence[Fact]], report: ReportFinding, *, more: bool) -> None:
+    """Report hosts whose clocks deviate in the same direction; `more`: there may be others, which have been left out."""
+    clocks = sorted(clocks, key=lambda clock: -abs(_offset(clock[0])))
+    worst, hosts = clocks[0][0], [clock[0].values["host"] for clock in clocks]
+    offset = duration(abs(_offset(worst)))
+    alike = sorted(fact for clock in clocks for fact in clock)
+    sends = sum(fact.values["sends"] for fact in alike)
+    evidence = {"frames": [worst.where.name], "host": hosts[0], "offset_ns": _offset(worst), "sends": sends}
+    evidence["connections"] = [fact.where.connection for fact in alike[:DIAGNOSIS_NAMES_MAX]]
+    if len(hosts) == 1:
+        clock = f"The clock of the producers at {hosts[0]} is"
+    else:
+        evidence |= {"hosts": len(hosts), "names": hosts[:DIAGNOSIS_NAMES_MAX]}
+        offset = f"{duration(abs(_offset(clocks[-1][0])))} to {offset}"
+        clock = f"The clocks of the producers at {'at least ' if more else ''}{len(hosts):,} hosts, such as {hosts[0]}, are"
+    if _offset(worst) > 0:
+        text = f"{clock} at least {offset} ahead of the capture's"
+    else:
+        text = f"{clock} {offset} behind the capture's, or they held each message for so long"
+    proof = f"{plural(sends, 'SEND')} on {plural(len(alike), 'connection')}"
+    report("clock-skew", worst.where, f"{text}: by the publish times of {proof}.", evidence)
 
 
 KEYS = (KeyRule(BROKER_CLOCK, IDLE_NS, evaluate), KeyRule(PRODUCER_CLOCK, IDLE_NS, evaluate_producers))

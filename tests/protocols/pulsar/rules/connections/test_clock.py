@@ -69,6 +69,30 @@ def test_each_host_has_its_own_clock() -> None:
     assert [row.evidence["host"] for row in skews(talk)] == ["10.0.0.1", "10.0.0.2"]
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("hosts", "findings"), [(5, 5), (6, 1), (40, 1)])
+def test_the_clocks_of_many_hosts_are_one_finding(sign: int, hosts: int, findings: int) -> None:
+    talk = RuleDialogue()
+    for number in range(hosts):
+        offset = sign * (3_000 + 100 * number)
+        talk.client(send(sequence_id=1, metadata={"publish_time": NOW + offset}), on=f"0:{20 * number + 1}")
+    found = skews(talk)
+    assert len(found) == findings
+    row = found[0]
+    if findings == 1:
+        assert f"{hosts} hosts, such as {row.evidence['host']}, are" in row.text
+        assert row.evidence["hosts"] == hosts
+        assert row.evidence["names"][0] == row.evidence["host"]
+        assert abs(row.evidence["offset_ns"]) // SECOND == (3_000 + 100 * (hosts - 1)) // 1_000
+
+
+def test_hosts_ahead_and_behind_are_told_apart() -> None:
+    talk = RuleDialogue()
+    for number in range(12):
+        talk.client(send(metadata={"publish_time": NOW + (9_000 if number % 2 else -9_000)}), on=f"0:{20 * number + 1}")
+    assert [("ahead" in row.text, row.evidence["hosts"]) for row in skews(talk)] == [(True, 6), (False, 6)]
+
+
 def test_one_prompt_message_shows_that_the_others_only_waited() -> None:
     assert skews(published(-3_000, 3, -2_000)) == []
 
