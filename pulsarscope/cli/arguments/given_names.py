@@ -16,6 +16,8 @@ FORMATS = {
     ".arrow": (),
     ".csv": ("csv",),
     ".feather": (),
+    ".htm": (),
+    ".html": (),
     ".json": ("json", "sarif", "otlp"),
     ".jsonl": ("ndjson", "otlp"),
     ".ndjson": ("ndjson", "otlp"),
@@ -36,7 +38,7 @@ def refuse_terminal(request: Any) -> None:
 
 def warn_of_suffix(request: Any) -> None:
     """Warn if the name of the output has the suffix of a format that a command does not write."""
-    if request.out is None or request.quiet or request.export is not None:
+    if request.out is None or request.quiet or request.writes_page or request.export is not None:
         return
     choices = _choices(next(field.type for field in msgspec.structs.fields(type(request)) if field.name == "format"))
     if not choices:

@@ -202,6 +202,11 @@ class CommandRequest(msgspec.Struct, frozen=True, kw_only=True):
     once: bool = False
     """Leave out messages that occur a second time, on another leg of their path."""
 
+    @property
+    def writes_page(self) -> bool:
+        """True when a page is written because the name of the output is that of one."""
+        return False
+
 
 class RowsRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of the commands that write rows of a run."""

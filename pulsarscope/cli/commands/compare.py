@@ -47,6 +47,11 @@ class CompareRequest(ReportRequest, frozen=True, kw_only=True):
     ] = "never"
     quiet: VerdictOption = False
 
+    @property
+    def writes_page(self) -> bool:
+        """True when the name of the output is that of a page."""
+        return self.format is None and (self.out or "").endswith(HTML)
+
 
 def compare(request: CompareRequest) -> int:
     """Compare two captures, before and after.
@@ -54,7 +59,7 @@ def compare(request: CompareRequest) -> int:
     Latencies, rates, errors and findings, topics and producers that appeared or vanished; the largest change comes first.
     -o NAME.html writes a page.
     """
-    if request.format is None and (request.out or "").endswith(HTML):
+    if request.writes_page:
         from pulsarscope.output.html.page import require_jinja
 
         require_jinja()
@@ -73,7 +78,7 @@ def compare(request: CompareRequest) -> int:
             compared.append(_read(run, request, engine_options))
             damaged = damaged or run.damaged
         comparison = Comparison(*compared)
-        if request.format is None and (request.out or "").endswith(HTML):
+        if request.writes_page:
             sink.write(_page(comparison, request, dissectors))
         elif request.format is not None:
             sink.write(report_bytes(comparison.records(), request.format))
