@@ -2,7 +2,7 @@
 //!
 //! It reads whatever is plain: whole packets of IPv4 and TCP in order, known fields, a payload with a correct checksum. It leaves anything
 //! else to the Python reader, which is the reference. Its tables come from the Python package, so both have one source.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // except in `out_of_memory`
 #![allow(clippy::type_complexity)] // what Python gets is tuples
 
 mod analysis;
@@ -12,6 +12,7 @@ mod facts;
 mod frames;
 mod messages;
 mod ordered_rows;
+mod out_of_memory;
 mod output;
 mod rules;
 mod schema;

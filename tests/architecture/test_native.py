@@ -23,9 +23,10 @@ ROOMS = [
     "analysis",
     "output",
     "ordered_rows",
+    "out_of_memory",
     "lib",
 ]
-"""Folders, and the two modules beside them: each may use those before it."""
+"""Folders, and the three modules beside them: each may use those before it."""
 
 
 def modules() -> dict[tuple[str, ...], set[tuple[str, ...]]]:

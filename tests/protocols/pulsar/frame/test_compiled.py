@@ -280,3 +280,20 @@ def peak_bytes(path: Path, choice: str) -> int:
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
     return used.ru_maxrss << 10
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the memory as Linux does")
+@pytest.mark.usefixtures("installed")
+def test_without_memory_the_process_ends_with_one_line_and_the_documented_code() -> None:
+    program = """
+import resource
+from pathlib import Path
+import pulsarscope_native as native
+stretches = [(b"", b"", 0, 0)] * 4_000_000
+size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (8 << 20),) * 2)
+native.merged_lines(stretches)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    line = b"pulsarscope: there is not enough memory; the output is not complete\n"
+    assert (ended.returncode, ended.stderr) == (6, line)
