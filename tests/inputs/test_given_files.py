@@ -207,6 +207,7 @@ def test_lines_are_read_and_later_files_count(tmp_path: Path) -> None:
         (b"{}", "it has no ledgers"),
         (b'{"ledgers": [{"ledgerId": "x"}, {"ledgerId": -1}, {"ledgerId": 99999999999999999999}]}', "it has no ledgers"),
         (b"[" * 100_000, "it is not JSON"),
+        (b"hello", "it is not JSON: invalid character (byte 0)"),
         (b'{"a":' * 500 + b'{"ledgerId": 1}' + b"}" * 500, "it has no ledgers"),
     ],
 )

@@ -42,11 +42,11 @@ def _values(content: bytes) -> list[Any]:
     try:
         return [msgspec.json.decode(content)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        whole = error
+        whole = str(error)
     try:
         return [msgspec.json.decode(line) for line in content.splitlines() if line.strip()]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise ValueError(f"it is not JSON ({whole})") from None
+        raise ValueError(f"it is not JSON: {whole.removeprefix('JSON is malformed: ')}") from None
 
 
 def _ledgers(value: Any, topic: str, depth: int) -> Iterator[tuple[int, str]]:
