@@ -17,6 +17,7 @@ from pulsarscope.dissect.contract.rules import (
 )
 from pulsarscope.model.bounded_tables import drop_oldest, remember
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.limits import NAME_MAX_CHARACTERS
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.message_ids import entry_key
@@ -24,6 +25,7 @@ from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.rules.sends.send_marks import has_same_bytes
 from pulsarscope.protocols.pulsar.rules.sends.sequences import SESSIONS
 from pulsarscope.protocols.pulsar.text.formatting import listing
+from pulsarscope.protocols.pulsar.topics import bounded_name
 
 CODES = table(
     SESSION.warning(
@@ -69,7 +71,8 @@ class CopyRule(ConnectionRule):
             return
         consumer = fields.get("consumer_id", -1)
         number = metadata.get("sequence_id")
-        key = row.topic or consumer, row.subscription, metadata.get("producer_name"), number, metadata.get("publish_time")
+        name = bounded_name(metadata.get("producer_name"))
+        key = row.topic or consumer, row.subscription, name, number, metadata.get("publish_time")
         stored = str(None if row.checksum is None else row.checksum.stored)
         if (known := self._seen.get(key)) is None:
             remember(self._seen, key, f"{ident} {stored} {row.file}:{row.packet}.{row.sub}", ENTRIES_MAX)
@@ -85,7 +88,9 @@ class CopyRule(ConnectionRule):
     def deliveries(self, frames: Any, handle: Callable[[int], None]) -> bool:
         """Remember new messages; see `ConnectionRule.columns`."""
         seen = self._seen
-        for place, key, ident in frames.idents():
+        for place, whole, ident in frames.idents():
+            is_long = whole[2] is not None and len(whole[2]) > NAME_MAX_CHARACTERS
+            key = (*whole[:2], bounded_name(whole[2]), *whole[3:]) if is_long else whole
             if key in seen:
                 handle(place)
             else:
