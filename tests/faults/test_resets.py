@@ -219,3 +219,67 @@ def test_what_the_client_returned_comes_again(tmp_path: Path) -> None:
     talk.client(ack(*range(5), *range(6, 20))).wait(2 * SECOND).client(redeliver(5)).server(close_consumer(1, BY_BROKER))
     subscribed(talk.wait(100 * MILLISECOND)).client(flow(1000)).server(*[delivery(entry) for entry in (5, *range(20, 40))]).wait(SECOND)
     assert diagnose(tmp_path, talk).of(RESET) == []
+
+
+def gone(
+    folder: Path, got: int, acks: int, first: int, *, kind: str = "Exclusive", away: int = 100, how: str = "", durable: bool = True
+) -> Diagnosis:
+    """The same as `sent_again`, `away` ms later and beside a producer, with messages up to the hundredth; `how`: what else happens."""
+    talk = subscribed(connected(), kind=kind, durable=durable).client(flow(1000)).wait(50 * MILLISECOND)
+    talk.client(producer()).server(created())
+    talk.server(*[delivery(entry) for entry in range(got)]).wait(50 * MILLISECOND)
+    talk.client(ack(*range(acks)))
+    if how == "returned":
+        talk.client(redeliver())
+    elif how == "sought":
+        talk.client(command_frame("SEEK", consumer_id=1, request_id=20, message_id={"ledgerId": 7, "entryId": first})).server(success(20))
+    elif how == "acknowledged":
+        talk.client(ack(*range(acks, got)))
+    talk.wait(SECOND)
+    if how == "by the client":
+        talk.client(close_consumer(1, 30)).server(success(30))
+    else:
+        talk.server(close_consumer(1, BY_BROKER))
+    if how == "whole topic":
+        talk.server(close_producer(1))
+    talk.wait(away * MILLISECOND)
+    if how == "lost":
+        talk.lose("client", 100)
+    subscribed(talk, kind=kind, durable=durable).client(flow(1000)).wait(10 * MILLISECOND)
+    talk.server(*[delivery(entry) for entry in range(first, 100)]).wait(SECOND)
+    return diagnose(folder, talk)
+
+
+@pytest.mark.parametrize(("got", "acks", "first"), [(20, 5, 20), (20, 19, 20), (60, 1, 80), (20, 5, 12), (20, 5, 6)])
+@pytest.mark.parametrize("away", [5, 4_000])
+@pytest.mark.parametrize("how", ["", "whole topic"])
+def test_what_a_consumer_had_not_acknowledged_and_does_not_get_again_is_lost(
+    tmp_path: Path, got: int, acks: int, first: int, away: int, how: str
+) -> None:
+    row, evidence = gone(tmp_path, got, acks, first, away=away, how=how).only("messages-skipped")
+    assert (evidence["before"], evidence["after"]) == ([7, acks], [7, first])
+    assert evidence["count"] == (got - acks if first >= got else None)
+    assert f"went on with 7:{first}" in (row.text or "")
+    assert len(evidence["frames"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "how"),
+    [
+        (5, ""),
+        (5, "whole topic"),
+        (0, ""),
+        (20, "acknowledged"),
+        *product((20, 40), ("returned", "sought", "by the client", "lost")),
+    ],
+)
+def test_one_that_gets_them_again_or_does_not_need_them_lost_none(tmp_path: Path, first: int, how: str) -> None:
+    assert gone(tmp_path, 20, 5, first, how=how).of("messages-skipped") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "away", "durable"),
+    [*(("Shared", 100, True), ("Failover", 100, True), ("Key_Shared", 100, True)), ("Exclusive", 6_000, True), ("Exclusive", 100, False)],
+)
+def test_what_another_consumer_may_have_got_is_not_lost(tmp_path: Path, kind: str, away: int, *, durable: bool) -> None:
+    assert gone(tmp_path, 20, 5, 20, kind=kind, away=away, durable=durable).of("messages-skipped") == []

@@ -430,26 +430,26 @@ function __pulsarscope_list
                 failover-flapping-pause-seconds failover-flapping-returns failover-switch-seconds idle-cut-connections idle-cut-seconds \
                 keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries key-shared-blocked-seconds \
                 key-shared-delivery-seconds listed-broker-dead-seconds listed-broker-dead-tries lookup-loop-redirects \
-                message-too-large-bytes messages-skipped-entries most-dead-lettered-messages most-redelivered-entries \
-                most-redelivered-seconds never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries \
-                partition-stuck-seconds pattern-without-topics-seconds processed-twice-entries processed-twice-seconds \
-                produce-lost-seconds producer-behind-growth-seconds producer-behind-seconds producer-behind-sends producer-behind-share \
-                producer-churn-sends producer-fenced-back-seconds producer-replaced-seconds producer-waiting-seconds \
-                proxy-leg-failed-seconds published-before-seconds read-from-storage-entries reader-behind-seconds \
-                receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds \
-                redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages \
-                redelivery-storm-passed-over redelivery-storm-quick-seeks redelivery-storm-requests-for-all redelivery-storm-retries \
-                redelivery-storm-retries-in-all redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks \
-                redelivery-storm-seeks-in-all redelivery-storm-unresolved redelivery-storm-window-redeliveries \
-                redelivery-storm-window-requests redelivery-storm-window-seconds redirect-idle-seconds \
-                redirect-not-followed-beside-lookups redirect-not-followed-lookups replication-lag-seconds replication-lag-sends \
-                replication-lag-share replication-stalled-seconds request-failed-moving-seconds request-failed-noticed-seconds \
-                request-retried-seconds request-storm-busy request-storm-pause-seconds request-storm-rate request-storm-requests \
-                request-storm-turn-seconds request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals \
-                response-unrequested-attached-seconds send-unanswered-open-seconds send-unanswered-seconds \
-                send-without-producer-known-seconds send-without-producer-seconds send-without-producer-stop-seconds \
-                send-without-producer-unaware-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times \
-                slow-broker-seconds slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds \
+                message-too-large-bytes messages-skipped-back-seconds messages-skipped-entries most-dead-lettered-messages \
+                most-redelivered-entries most-redelivered-seconds never-opened-seconds partition-skew-entries partition-skew-share \
+                partition-stuck-entries partition-stuck-seconds pattern-without-topics-seconds processed-twice-entries \
+                processed-twice-seconds produce-lost-seconds producer-behind-growth-seconds producer-behind-seconds \
+                producer-behind-sends producer-behind-share producer-churn-sends producer-fenced-back-seconds producer-replaced-seconds \
+                producer-waiting-seconds proxy-leg-failed-seconds published-before-seconds read-from-storage-entries \
+                reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds \
+                reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done \
+                redelivery-storm-nothing-done-messages redelivery-storm-passed-over redelivery-storm-quick-seeks \
+                redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
+                redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-seeks-in-all \
+                redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
+                redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups \
+                replication-lag-seconds replication-lag-sends replication-lag-share replication-stalled-seconds \
+                request-failed-moving-seconds request-failed-noticed-seconds request-retried-seconds request-storm-busy \
+                request-storm-pause-seconds request-storm-rate request-storm-requests request-storm-turn-seconds \
+                request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
+                send-unanswered-open-seconds send-unanswered-seconds send-without-producer-known-seconds send-without-producer-seconds \
+                send-without-producer-stop-seconds send-without-producer-unaware-seconds slow-bookie-longest-seconds slow-bookie-seconds \
+                slow-bookie-times slow-broker-seconds slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds \
                 slow-exchange-lookup-seconds slow-exchange-open-seconds slow-exchange-seconds slow-exchange-stored-seconds \
                 slow-publish-bytes slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds \
                 slow-publish-median-sends slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds \

@@ -149,7 +149,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if consumer.acks and consumer.received.count and not consumer.untracked:
             self._closed_consumers = self._closed_consumers or ClosedConsumers()
             until = consumer.received.settled_at(consumer.entries, consumer.acknowledged_at, row.time, self._settling_ns)
-            self._closed_consumers.note(consumer, consumer.received, until)
+            self._closed_consumers.note(consumer, consumer.received, until, consumer.entries, where_of(row))
         remember(self._closed_at, consumer.number, row.time, CONSUMERS_MAX)
 
     def end(self, row: ConnectionRow, last: Where) -> None:

@@ -47,6 +47,8 @@ SEEN = "seen"
 """End of a client's connection, or of its part of the capture."""
 AGAIN = "again"
 """A consumer that came back gets messages that its subscription had acknowledged."""
+UNRETURNED = "unreturned"
+"""A consumer that came back does not get messages again that it had not acknowledged."""
 
 CLIENTS_MAX = 10_000
 """Most producers and consumers followed on one connection."""

@@ -22,6 +22,8 @@ _BY_MESSAGE = {
     "max allowed delivery delay": "The limit is maxDeliveryDelayInMillis in the policies of the topic or namespace: shorten the delay, or "
     "raise it.",
     "Namespace is deleted": "Its topics are gone with it: stop their clients, or create the namespace again.",
+    "Namespace not found": "Its tenant or namespace does not exist: mend the name of the topic, or create the namespace.",
+    "Policies not found": "Its tenant or namespace does not exist: mend the name of the topic, or create the namespace.",
     "Encryption is required": "Give the producer a public key (CryptoKeyReader), or end the namespace's policy encryptionRequired.",
     " listener": "The client asks for a listener (listenerName) that is not among the broker's advertisedListeners: leave it out, or add "
     "it.",

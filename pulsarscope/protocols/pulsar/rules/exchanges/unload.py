@@ -19,6 +19,7 @@ from pulsarscope.protocols.pulsar.rules.exchanges.departures import (
     SEEN,
     TERMINATED_ERRORS,
     TOPICS,
+    UNRETURNED,
     is_moving,
 )
 from pulsarscope.protocols.pulsar.rules.exchanges.refusals import refusal_text
@@ -120,6 +121,13 @@ THRESHOLDS = (
         "what was acknowledged too late. Brokers keep all that they got before.",
         ("cursor-reset",),
     ),
+    Threshold(
+        "messages-skipped-back-seconds",
+        5,
+        SECONDS,
+        "Time until an Exclusive consumer that the broker closed is back; in a longer one, another consumer may have got its messages.",
+        ("messages-skipped",),
+    ),
 )
 
 FORGET_NS = 600_000_000_000
@@ -152,6 +160,7 @@ def _evaluate_topic(topic: str, facts: Sequence[Fact], report: ReportFinding, th
         report("end-of-topic", ended[0].where, text, evidence)
     unloads: list[list[Fact]] = []
     for burst in _departures(facts, thresholds):
+        _report_unreturned(burst, facts, report, thresholds)
         reset = _sign_of_reset(burst, facts, thresholds.ns("unload-burst-seconds"))
         if not reset and all(fact.values.get("unknown") and fact.values["noun"] == "consumer" for fact in burst):
             continue  # an unload, or the reset of a cursor while producers are not in the capture
@@ -203,6 +212,22 @@ def _sign_of_reset(burst: Sequence[Fact], facts: Sequence[Fact], burst_ns: int) 
             ledger, entry = fact.values["position"]
             return f", and sent {ledger}:{entry} again ({fact.where.name}), which was acknowledged"
     return ""
+
+
+def _report_unreturned(burst: Sequence[Fact], facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
+    """Report closed consumers that came back and did not get again what they had not acknowledged."""
+    closes = {fact.where.name for fact in burst}
+    for fact in facts:
+        if fact.what != UNRETURNED or fact.values["closed"] not in closes:
+            continue
+        values = fact.values
+        (ledger, entry), (after_ledger, after), count = (values["evidence"][name] for name in ("before", "after", "count"))
+        missing = "some entries" if count is None else "the entry" if count == 1 else f"the {count:,} entries"
+        text = f"{values['title']} came back {duration(values['away_ns'])} after the broker had closed it, and went on with "
+        text += f"{after_ledger}:{after}: it did not get {missing} again that it had not acknowledged, {'' if count == 1 else 'from '}"
+        text += f"{ledger}:{entry}{'' if count == 1 else ' on'}. What its client had not given to the application by then is lost to it."
+        frames = {"frames": [values["closed"], fact.where.name]}
+        report("messages-skipped", fact.where, text, frames | values["evidence"] | thresholds.evidence("messages-skipped-back-seconds"))
 
 
 def _client(fact: Fact) -> tuple[str, str]:

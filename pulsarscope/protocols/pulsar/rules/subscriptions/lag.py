@@ -26,9 +26,9 @@ CODES = table(
     ),
     SESSION.warning(
         "messages-skipped",
-        "A consumer got messages, but its subscription never got some of those before them.",
-        "Someone skipped or cleared the backlog, its messages expired (TTL), or a backlog quota evicted them: see the policies of topic "
-        "and namespace, and the broker's log. A consumer without permits takes too little of what is published.",
+        "A consumer got messages, but its subscription never got some of those before them, or not again.",
+        "Someone skipped or cleared the backlog or deleted the subscription, its messages expired (TTL), or a backlog quota evicted them: "
+        "see the policies of topic and namespace, and the broker's log. A consumer without permits takes too little of what is published.",
         to_act="the broker's operators, or the consumer's application",
     ),
 )

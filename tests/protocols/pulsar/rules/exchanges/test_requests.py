@@ -78,6 +78,8 @@ def test_a_refusal_says_what_to_do(tmp_path: Path, request_frame: bytes, name: s
         ("NotAllowedError", "Reached the maximum number of connections on address/10.0.0.1:4", "brokerMaxConnectionsPerIp"),
         ("NotAllowedError", "Exceeds max allowed delivery delay of 5000 milliseconds", "maxDeliveryDelayInMillis"),
         ("TopicNotFound", "Namespace is deleted", "create the namespace again"),
+        ("TopicNotFound", "Namespace not found", "Its tenant or namespace does not exist"),
+        ("MetadataError", "Policies not found for public/prod namespace", "Its tenant or namespace does not exist"),
         ("MetadataError", "Unconnected or shared consumer attempting to unsubscribe", "close the others first"),
         ("ServiceNotReady", "Target broker isn't available.", "brokerProxyAllowedHostNames"),
         ("MetadataError", "no node", "ZooKeeper"),
