@@ -15,7 +15,17 @@ from pulsarscope.capture.steps import LiveStep, StepDecoder
 from pulsarscope.live.capture_loop import LATE_SECONDS, RING_FULL, WAIT_SECONDS, CaptureLoop
 from pulsarscope.live.capture_worker import CaptureProcess, CaptureState, CaptureThread, CaptureWorker
 from pulsarscope.live.key_log_follower import KeyLogFollower
-from pulsarscope.live.packet_queue import DROPPED, PACKETS, RING, SHORTENED, SKIPPED_BYTES, SKIPPED_PACKETS, MemoryQueue, SharedQueue
+from pulsarscope.live.packet_queue import (
+    DROPPED,
+    PACKETS,
+    RING,
+    SHORTENED,
+    SKIPPED_BYTES,
+    SKIPPED_PACKETS,
+    Entry,
+    MemoryQueue,
+    SharedQueue,
+)
 from pulsarscope.live.packet_source import CaptureHealth, PacketSource, PacketWriter, interface_blocks
 from pulsarscope.model.errors import system_reason
 from pulsarscope.model.findings import CAPTURE_CODES, Finding
@@ -76,6 +86,10 @@ class LiveFeed:
         self._worker: CaptureWorker = CaptureProcess(loop) if forks else CaptureThread(loop)
         self._counts = self._worker.queue.counts
         self._interfaces = interface_blocks(source)
+        self._writing = False
+        """True when it has been reported that packets wait to be written, and nothing else."""
+        self._leaves = False
+        """True when a signal came after that, and nobody waits any longer."""
         self._started = False
         self._decoder = StepDecoder(by_interface=by_interface, records=records)
         self._secrets: list[tuple[int, bytes]] = []
@@ -151,9 +165,16 @@ class LiveFeed:
     def wait(self) -> None:
         """Capture until the end without decoding."""
         self.start()
-        while self._worker.take(WAIT_SECONDS) is not None:
+        while self._take() is not None:
             self._tell_wait()
             self._watch_interface()
+
+    def _take(self) -> Entry | None:
+        try:
+            return self._worker.take(WAIT_SECONDS)
+        except KeyboardInterrupt:
+            self._leaves = self._writing
+            raise
 
     def trigger(self, moment: int) -> None:
         """Record the packets around a time, ns since the epoch."""
@@ -167,8 +188,10 @@ class LiveFeed:
         self._worker.stop()
 
     def close(self) -> None:
-        """Stop, end the recording, and close the source."""
+        """Stop, end the recording, and close the source. Raises KeyboardInterrupt if a signal has ended the wait for the recording."""
         self.steps.close()
+        if self._leaves:
+            raise KeyboardInterrupt
         self._stopped = time.monotonic()
         self._worker.join(self._tell_writing)
 
@@ -176,7 +199,7 @@ class LiveFeed:
         self.start()
         yield LiveStep(section_block("") + self._interfaces)
         skipped = 0
-        while (entry := self._worker.take(WAIT_SECONDS)) is not None:
+        while (entry := self._take()) is not None:
             if isinstance(entry, int):
                 skipped += entry
                 self._number += entry
@@ -227,6 +250,7 @@ class LiveFeed:
     def _tell(self, line: str, seconds: float) -> None:
         if time.monotonic() - self._stopped > seconds:
             self._stopped = math.inf
+            self._writing = line is WRITING
             self._notify(line)
 
     def _report(self, *, at_end: bool = False) -> Iterator[LiveStep]:

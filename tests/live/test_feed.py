@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -303,6 +304,39 @@ def test_a_stop_says_so_too_when_no_more_packets_can_wait_for_the_disk(monkeypat
     reading.join(10)
     assert not reading.is_alive()
     feed.close()
+
+
+@pytest.mark.parametrize("decodes", [False, True])
+@pytest.mark.parametrize("said", [False, True])
+def test_a_second_signal_does_not_wait_for_the_disk_once_that_has_been_said(
+    monkeypatch: pytest.MonkeyPatch, *, decodes: bool, said: bool
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.1 if said else 60)
+    monkeypatch.setattr(module, "LATE_SECONDS", 0)
+    monkeypatch.setattr(capture_loop, "WriteQueue", partial(WriteQueue, max_bytes=1))
+    recorder, told = StalledRecorder(), threading.Event()
+    source = Scripted(captured(number) for number in range(10))
+    feed = LiveFeed(source, recorder=recorder, queue_bytes=1 << 20 if decodes else None, notify=lambda _: told.set())
+    take = feed._worker.take
+
+    def interrupted(seconds: float) -> Any:
+        if told.is_set() or not said:
+            raise KeyboardInterrupt
+        return take(seconds)
+
+    monkeypatch.setattr(feed._worker, "take", interrupted)
+    feed.start()
+    feed.stop()
+    with pytest.raises(KeyboardInterrupt):
+        numbers(feed) if decodes else feed.wait()
+    if said:
+        with pytest.raises(KeyboardInterrupt):
+            feed.close()
+        assert not recorder.packets
+    recorder.goes_on.set()
+    if not said:
+        feed.close()
+        assert recorder.packets
 
 
 @WORKERS
