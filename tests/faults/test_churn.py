@@ -561,3 +561,61 @@ def test_keep_alives_keep_a_connection(tmp_path: Path) -> None:
     for number in range(5):
         talk = wait_until(talk, (number + 1) * 30 * SECOND).client(PING).server(PONG)
     assert problem_codes(findings_of(tmp_path, talk.close())) == []
+
+
+def in_use(number: int, start: int, lives: int, *, size: int = 100, end: str = "fin", every: int = 100, by: str = "server") -> Conversation:
+    """A producer that sends `size` bytes every `every` ms until its connection is cut, ns after its start."""
+    talk = connected(30000 + number, start=start).client(producer()).server(created())
+    sequence, until = 0, talk.time_ns + lives
+    while talk.time_ns < until:
+        talk.client(send(1, sequence, payload=b"x" * size)).server(receipt(1, sequence)).wait(every * MILLISECOND)
+        sequence += 1
+    return talk.close(by) if end == "fin" else talk.reset(by)
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(1.2, 4), (8, 5), (30, 4)])
+@pytest.mark.parametrize("end", ["fin", "rst"])
+def test_connections_in_use_that_live_equally_long(seconds: float, times: int, end: str, tmp_path: Path) -> None:
+    lives = int(seconds * SECOND)
+    talks = [in_use(number, number * (lives + SECOND // 2), lives, end=end, size=100 + 50 * number) for number in range(times)]
+    rows = findings_of(tmp_path, *talks)
+    text, evidence = only(rows, "regular-cut")
+    assert evidence["count"] == times
+    assert abs(evidence["usual"] - lives) < SECOND // 5
+    assert "bytes" not in text
+    assert len(evidence["connections"]) == times
+
+
+@pytest.mark.parametrize("size", [1_000, 20_000])
+@pytest.mark.parametrize("times", [4, 7])
+def test_connections_in_use_that_carry_equally_much(size: int, times: int, tmp_path: Path) -> None:
+    start, talks = 0, []
+    for number in range(times):
+        every = 40 * (1 + number % 3)
+        talks.append(in_use(number, start, lives := 40 * (every * MILLISECOND + MILLISECOND // 5), size=size, every=every))
+        start += lives + SECOND
+    text, evidence = only(findings_of(tmp_path, *talks), "regular-cut")
+    assert evidence["count"] == times
+    assert "bytes from the client" in text
+
+
+@pytest.mark.parametrize("end", ["fin", "rst"])
+@pytest.mark.parametrize("story", ["three", "other times", "short", "slow to come back", "at once", "by the client", "idle", "unanswered"])
+def test_connections_that_end_otherwise_are_not_cut_regularly(end: str, story: str, tmp_path: Path) -> None:
+    lives = [(1 + number * 2) * SECOND for number in range(5)]
+    talks = {
+        "three": [in_use(number, number * 9 * SECOND, 8 * SECOND, end=end) for number in range(3)],
+        "other times": [in_use(number, sum(lives[:number]) + number * SECOND, lives[number], end=end) for number in range(5)],
+        "short": [in_use(number, number * SECOND, 500 * MILLISECOND, end=end, every=20) for number in range(8)],
+        "slow to come back": [in_use(number, number * 12 * SECOND, 8 * SECOND, end=end) for number in range(5)],
+        "at once": [in_use(number, number * MILLISECOND, 8 * SECOND, end=end) for number in range(5)],
+        "by the client": [in_use(number, number * 9 * SECOND, 8 * SECOND, end=end, by="client") for number in range(5)],
+        "idle": [idle(number, 5 * SECOND, end) for number in range(5)],
+        "unanswered": [_unanswered(number, end) for number in range(5)],
+    }[story]
+    assert with_code(findings_of(tmp_path, *talks), "regular-cut") == []
+
+
+def _unanswered(number: int, end: str) -> Conversation:
+    talk = connected(30000 + number, start=number * 6 * SECOND).client(lookup(1)).wait(5 * SECOND)
+    return talk.close("server") if end == "fin" else talk.reset("server")

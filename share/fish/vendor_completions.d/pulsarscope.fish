@@ -386,15 +386,15 @@ function __pulsarscope_list
                 producer-behind producer-busy producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting \
                 proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage \
                 reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed \
-                redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
-                required-field-missing resend-deduplicated resend-loop reset-between response-mismatch response-unrequested \
-                retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
-                sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated \
-                snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
-                tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
-                token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
-                txn-unavailable uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop \
-                value-undecodable zero-window zlib-unfinished
+                redirect-unseen regular-cut replication-stalled request-failed request-id-reused request-retried request-storm \
+                request-unanswered required-field-missing resend-deduplicated resend-loop reset-between response-mismatch \
+                response-unrequested retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered \
+                send-without-producer sequence-jump sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange \
+                slow-publish snaplen-truncated snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed \
+                tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port \
+                tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded \
+                trailing-bytes txn-failed txn-open txn-unavailable uncompressed-size-missing unknown-command unknown-enum \
+                unknown-link-type unload-burst unload-loop value-undecodable zero-window zlib-unfinished
         case kinds
             printf '%s\n' frame message exchange connection finding journey all
         case registry_sections
@@ -443,13 +443,14 @@ function __pulsarscope_list
                 redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-seeks-in-all \
                 redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
                 redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups \
-                replication-lag-seconds replication-lag-sends replication-lag-share replication-stalled-seconds \
-                request-failed-moving-seconds request-failed-noticed-seconds request-retried-seconds request-storm-busy \
-                request-storm-pause-seconds request-storm-rate request-storm-requests request-storm-turn-seconds \
-                request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
-                send-unanswered-open-seconds send-unanswered-seconds send-without-producer-known-seconds send-without-producer-seconds \
-                send-without-producer-stop-seconds send-without-producer-unaware-seconds slow-bookie-longest-seconds slow-bookie-seconds \
-                slow-bookie-times slow-broker-seconds slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds \
+                regular-cut-back-seconds regular-cut-bytes regular-cut-connections regular-cut-seconds replication-lag-seconds \
+                replication-lag-sends replication-lag-share replication-stalled-seconds request-failed-moving-seconds \
+                request-failed-noticed-seconds request-retried-seconds request-storm-busy request-storm-pause-seconds request-storm-rate \
+                request-storm-requests request-storm-turn-seconds request-unanswered-open-seconds request-unanswered-seconds \
+                resend-loop-refusals response-unrequested-attached-seconds send-unanswered-open-seconds send-unanswered-seconds \
+                send-without-producer-known-seconds send-without-producer-seconds send-without-producer-stop-seconds \
+                send-without-producer-unaware-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times \
+                slow-broker-seconds slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds \
                 slow-exchange-lookup-seconds slow-exchange-open-seconds slow-exchange-seconds slow-exchange-stored-seconds \
                 slow-publish-bytes slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds \
                 slow-publish-median-sends slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds \
@@ -484,15 +485,15 @@ function __pulsarscope_list
                 producer-behind producer-busy producer-churn producer-fenced producer-id-reused producer-replaced producer-waiting \
                 proxy-leg-failed proxy-legs published-before-subscription quorum-lost quota-exceeded read-from-storage \
                 reader-behind-last-id receiver-queue-one reconnect-loop redeliver-all redelivery-storm redirect-not-followed \
-                redirect-unseen replication-stalled request-failed request-id-reused request-retried request-storm request-unanswered \
-                required-field-missing resend-deduplicated resend-loop reset-between response-mismatch response-unrequested \
-                retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered send-without-producer sequence-jump \
-                sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange slow-publish snaplen-truncated \
-                snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed tls-handshake-failed tls-key-log-empty \
-                tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port tls-secrets-cap token-expired \
-                token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded trailing-bytes txn-failed txn-open \
-                txn-unavailable uncompressed-size-missing unknown-command unknown-enum unknown-link-type unload-burst unload-loop \
-                value-undecodable zero-window zlib-unfinished
+                redirect-unseen regular-cut replication-stalled request-failed request-id-reused request-retried request-storm \
+                request-unanswered required-field-missing resend-deduplicated resend-loop reset-between response-mismatch \
+                response-unrequested retry-without-close rule-failed schema-incompatible schema-unknown send-unanswered \
+                send-without-producer sequence-jump sequence-regression session-cap size-mismatch slow-bookie slow-broker slow-exchange \
+                slow-publish snaplen-truncated snappy-framed stream-gap time-backwards time-invalid tls-decrypt-failed \
+                tls-handshake-failed tls-key-log-empty tls-key-log-malformed tls-name-mismatch tls-no-secrets tls-on-plain-port \
+                tls-secrets-cap token-expired token-expires-soon too-many-requests topic-migrated topic-terminated topic-unloaded \
+                trailing-bytes txn-failed txn-open txn-unavailable uncompressed-size-missing unknown-command unknown-enum \
+                unknown-link-type unload-burst unload-loop value-undecodable zero-window zlib-unfinished
     end
 end
 

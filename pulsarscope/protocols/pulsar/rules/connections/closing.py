@@ -365,6 +365,7 @@ class ClosingRule(ConnectionRule):
             "identity": self._serves[1],
             "port": port(self._context.client),
             "idle": self._idle_ns(),
+            "course": (row.opened, row.client_bytes, row.server_bytes, self._last_of_server.time if self._last_of_server else 0),
             "cut": refusal is None and (row.closed_by == SERVER or (row.closed_by == CLIENT and bool(self._unanswered or reset_at_ping))),
         }
         key = f"{host(self._context.client)}\n{self._context.server}"

@@ -15,6 +15,7 @@ from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.churn import RECONNECTS
 from pulsarscope.protocols.pulsar.rules.connections.idle_cuts import evaluate_idle_cuts
 from pulsarscope.protocols.pulsar.rules.connections.left_open import LEFT, PROXIED, evaluate_left_open
+from pulsarscope.protocols.pulsar.rules.connections.regular_cuts import evaluate_regular_cuts
 from pulsarscope.protocols.pulsar.rules.connections.short_lived import evaluate_churn
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.text.formatting import port
@@ -60,6 +61,7 @@ def _evaluate_reconnects(key: str, facts: Sequence[Fact], report: ReportFinding,
     facts = [fact for fact in facts if fact.what not in (LEFT, PROXIED)]
     made = {fact.where.connection for fact in evaluate_churn(client, server, facts, report, thresholds)}
     evaluate_idle_cuts(client, server, facts, report, thresholds)
+    evaluate_regular_cuts(client, server, facts, report, thresholds)
     least, pause_ns = thresholds["reconnect-loop-failures"], thresholds.ns("reconnect-loop-pause-seconds")
     failures: list[Fact] = []
     successes: list[Fact] = []

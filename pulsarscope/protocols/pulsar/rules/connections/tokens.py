@@ -31,6 +31,7 @@ CODES = table(
         "auth-refresh-unsupported",
         "A client does not renew its token when the broker asks, and loses its connection.",
         "Use a client that supports AUTH_CHALLENGE, with a token supplier; or tokens that live longer than its connections.",
+        ("regular-cut",),
         to_act="the application",
     ),
     SESSION.note(

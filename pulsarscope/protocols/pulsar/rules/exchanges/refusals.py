@@ -31,6 +31,8 @@ _BY_MESSAGE = {
     "subscription with pulsar-admin topics unsubscribe --force.",
     "Target broker isn't available": "The proxy does not reach the broker that the client asked for: see its log, whether the broker "
     "runs, and brokerProxyAllowedHostNames.",
+    "maximum number of subscriptions": "The limit is maxSubscriptionsPerTopic: delete subscriptions that nobody uses, or raise it.",
+    "maximum number of topics": "The limit is maxTopicsPerNamespace: delete topics that nobody uses, or raise it.",
     "maximum number of connections": "The limit is brokerMaxConnections or brokerMaxConnectionsPerIp: share one client in each process, "
     "or raise it.",
 }

@@ -76,6 +76,8 @@ def test_a_refusal_says_what_to_do(tmp_path: Path, request_frame: bytes, name: s
         ("MetadataError", "Encryption is required in persistent://a/b/c", "encryptionRequired"),
         ("ServiceNotReady", "the broker do not have public listener", "advertisedListeners"),
         ("NotAllowedError", "Reached the maximum number of connections on address/10.0.0.1:4", "brokerMaxConnectionsPerIp"),
+        ("NotAllowedError", "Exceed the maximum number of subscriptions of the topic: a", "maxSubscriptionsPerTopic"),
+        ("NotAllowedError", "Exceed maximum number of topics in namespace.", "maxTopicsPerNamespace"),
         ("NotAllowedError", "Exceeds max allowed delivery delay of 5000 milliseconds", "maxDeliveryDelayInMillis"),
         ("TopicNotFound", "Namespace is deleted", "create the namespace again"),
         ("TopicNotFound", "Namespace not found", "Its tenant or namespace does not exist"),
