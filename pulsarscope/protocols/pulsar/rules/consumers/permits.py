@@ -27,7 +27,7 @@ from pulsarscope.protocols.pulsar.rules.consumers.permit_state import (
     note_rest,
     report_excess,
 )
-from pulsarscope.protocols.pulsar.rules.consumers.stopped_readers import EndedReader, are_of_users, starvation
+from pulsarscope.protocols.pulsar.rules.consumers.stopped_readers import EndedReader, Readers, starvation
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
 from pulsarscope.protocols.pulsar.rules.subscriptions.advice import advise_on_flows
@@ -96,8 +96,7 @@ class PermitRule(ConsumerRule[PermitState]):
         self._order = DeliveryOrder(context)
         self._waits: list[tuple[str, Where, dict[str, Any]]] = []
         """Facts on waits that lasted until a consumer was closed: topic, start and values."""
-        self._starved: list[tuple[Where, str, dict[str, Any]]] = []  # findings about readers: only the end shows how these stopped
-        self._readers: list[EndedReader] = []
+        self._readers = Readers(context)
         self._late: list[Late] = []
         """Consumers that get their messages later and later."""
         self._silent_ns = context.thresholds.ns("broker-silent-seconds")
@@ -113,8 +112,8 @@ class PermitRule(ConsumerRule[PermitState]):
                 self._waits.append(wait)
             if consumer.durable:
                 self._emit_starving(consumer, now, closed=not self.open)
-            elif consumer.permits <= 0 and len(self._readers) < CONSUMERS_MAX:
-                self._readers.append(EndedReader(consumer, now, not self.open))
+            elif consumer.permits <= 0:
+                self._readers.add(EndedReader(consumer, now, not self.open))
             self._emit_began(consumer, now)
             emit_joined(self.context, consumer, now, closed=not self.open)
             self._emit_consumed(consumer, now)
@@ -127,6 +126,10 @@ class PermitRule(ConsumerRule[PermitState]):
         if ending:
             report_excess(self.context, consumer)
             self._unknown.pop(consumer.number, None)
+
+    def reviewed(self) -> None:
+        """Report readers that have all stopped at the same moment."""
+        self._readers.review([consumer for consumer in self.consumers.values() if not consumer.durable])
 
     def _begin(self, row: FrameRow) -> None:
         self._subscribe(row)
@@ -273,8 +276,8 @@ class PermitRule(ConsumerRule[PermitState]):
         text, evidence = starvation(consumer, since, now, self.context.thresholds.evidence(threshold, "consumer-rhythm-factor"))
         if consumer.durable:
             self.context.report("consumer-starved", since, self.sentence(text), evidence)
-        elif len(self._starved) < CONSUMERS_MAX:
-            self._starved.append((since, self.sentence(text), evidence))
+        else:
+            self._readers.note(since, self.sentence(text), evidence)
 
     def _may_have_granted(self, consumer: PermitState, now: int) -> bool:
         """Return True when a FLOW may be among the client's missing bytes: there are then more permits than counted."""
@@ -334,11 +337,8 @@ class PermitRule(ConsumerRule[PermitState]):
     def end(self, row: ConnectionRow, last: Where) -> None:
         """Review all consumers, and emit the entries that they skipped, unless bytes are missing, which is known only at the end."""
         super().end(row, last)
-        if not are_of_users(self._readers, self.context.thresholds):
-            for found in self._starved:
-                self.context.report("consumer-starved", *found)
-            for consumer, now, closed in self._readers:
-                self._emit_starving(consumer, now, closed=closed)
+        for consumer, now, closed in self._readers.without_users():
+            self._emit_starving(consumer, now, closed=closed)
         if not self.context.reported(ONE_SIDED):
             emit_resting(self.context, self._unknown, row.end, is_open=self.open)
         emit_late(self.context, self._late, row)

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from pulsarscope.dissect.contract.rules import Where
+from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.rules.consumers.permit_state import PermitState
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX
 
 THRESHOLDS = (
     Threshold(
@@ -45,12 +46,55 @@ class EndedReader(NamedTuple):
     """False when the capture ended before it."""
 
 
-def are_of_users(readers: Sequence[EndedReader], thresholds: Thresholds) -> bool:
-    """Return True for readers of one connection most of which did something last at a time of their own."""
-    stops = sorted(reader.consumer.active_at for reader in readers)
-    apart = thresholds.ns("consumer-starved-apart-seconds")
-    moments = 1 + sum(after - before >= apart for before, after in pairwise(stops))
-    return moments >= thresholds["consumer-starved-moments"] and 2 * moments > len(stops)
+class Readers:
+    """The readers of a connection that had no permits: how all of them stopped decides whether they are starved."""
+
+    def __init__(self, context: RuleContext) -> None:
+        self._context = context
+        self._ended: list[EndedReader] = []
+        self._starved: list[tuple[Where, str, dict[str, Any]]] = []
+        """Findings that wait for this decision."""
+
+    def note(self, since: Where, text: str, evidence: dict[str, Any]) -> None:
+        """Take the finding about a reader."""
+        if len(self._starved) < CONSUMERS_MAX:
+            self._starved.append((since, text, evidence))
+
+    def add(self, reader: EndedReader) -> None:
+        """Take a reader that ended without permits."""
+        if len(self._ended) < CONSUMERS_MAX:
+            self._ended.append(reader)
+
+    def review(self, running: Sequence[PermitState]) -> None:
+        """Report several readers that have all stopped at the same moment, as those of a client that hangs: no user leaves any more."""
+        if self._starved and all(reader.reported for reader in running):
+            stops = [_stopped_at(reader) for reader in (*(ended.consumer for ended in self._ended), *running)]
+            if len(stops) > 1 and self._moments(stops) == 1:
+                self._report()
+
+    def without_users(self) -> Sequence[EndedReader]:
+        """Report and return the readers, unless most of them did something last at a time of their own: the connection has ended."""
+        moments = self._moments([reader.consumer.active_at for reader in self._ended])
+        if moments >= self._context.thresholds["consumer-starved-moments"] and 2 * moments > len(self._ended):
+            return ()
+        self._report()
+        return self._ended
+
+    def _report(self) -> None:
+        for found in self._starved:
+            self._context.report("consumer-starved", *found)
+        self._starved.clear()
+
+    def _moments(self, stops: Sequence[int]) -> int:
+        """Return the number of separate moments among these times."""
+        apart = self._context.thresholds.ns("consumer-starved-apart-seconds")
+        return 1 + sum(after - before >= apart for before, after in pairwise(sorted(stops)))
+
+
+def _stopped_at(reader: PermitState) -> int:
+    """Return the time when a reader got or did something last."""
+    since = reader.exhausted or reader.ready
+    return max(reader.active_at, 0 if since is None else since.time)
 
 
 def starvation(consumer: PermitState, since: Where, now: int, deciding: dict[str, Any]) -> tuple[str, dict[str, Any]]:

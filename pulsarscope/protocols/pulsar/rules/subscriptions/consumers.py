@@ -132,6 +132,9 @@ class ConsumerRule(ConnectionRule, Generic[State]):
     def review(self, consumer: State, now: int, *, ending: bool) -> None:
         """Review a consumer at this capture time in nanoseconds; `ending`: it is the last review."""
 
+    def reviewed(self) -> None:
+        """Act on what the reviews of all consumers of an open connection have shown."""
+
     def opened(self, consumer: State) -> None:
         """Handle the SUBSCRIBE of a consumer."""
 
@@ -208,6 +211,7 @@ class ConsumerRule(ConnectionRule, Generic[State]):
             self._reviewed_at = now
             for consumer in self.consumers.values():
                 self.review(consumer, now, ending=False)
+            self.reviewed()
 
     def _remove(self, number: int, now: int) -> State | None:
         if (consumer := self.consumers.pop(number, None)) is not None:
