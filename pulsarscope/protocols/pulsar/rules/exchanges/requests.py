@@ -22,7 +22,7 @@ from pulsarscope.protocols.pulsar.rules.exchanges.refusals import refusal_text
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import AUTHORIZATION_ERRORS, OTHER_REQUESTS, is_transaction_error
 from pulsarscope.protocols.pulsar.session.exchanges import ENTRY, MEMORY, requests_with
 from pulsarscope.protocols.pulsar.text.formatting import host
-from pulsarscope.protocols.pulsar.topics import named_topic
+from pulsarscope.protocols.pulsar.topics import bounded_name, named_topic
 
 FROM_MEMORY, STORED = requests_with(MEMORY), requests_with(ENTRY)
 
@@ -141,6 +141,7 @@ class RequestRule(ConnectionRule):
         "_burst",
         "_connected_at",
         "_context",
+        "_credentials",
         "_doubtful",
         "_moved",
         "_opening",
@@ -157,6 +158,8 @@ class RequestRule(ConnectionRule):
         """Time of the first answer."""
         self._connected_at: int | None = None
         """Time of CONNECT."""
+        self._credentials = ""
+        """What CONNECT says about credentials, as part of a sentence."""
         self._opening = self._burst = 0
         """Number of waiting PRODUCERs and SUBSCRIBEs, and their number since none waited."""
         self._slow_until = 0
@@ -175,6 +178,12 @@ class RequestRule(ConnectionRule):
         self._moved: dict[str, tuple[str, Where, str, dict[str, Any]]] = NOTHING
         """By id of producers from before the capture, the finding about the first SEND that a broker refused because it gives up the topic,
         until it closes the producer, or the client opens it again, or looks up its topics."""
+
+    def _connect(self, row: FrameRow) -> None:
+        fields = row.fields or {}
+        method = bounded_name(fields.get("auth_method_name")) or str(fields.get("auth_method", "")).removeprefix("AuthMethod").lower()
+        is_none = method in ("", "none") and not fields.get("auth_data")
+        self._credentials = "without credentials" if is_none else f"with credentials of method {method or '?'}"
 
     def _open(self, row: FrameRow) -> None:  # noqa: ARG002 - the contract's
         self._burst = self._burst + 1 if self._opening else 1
@@ -235,7 +244,8 @@ class RequestRule(ConnectionRule):
         evidence = {"frames": [where.name, response_name(row)], "request": row.request, "topic": row.topic, "error": row.error}
         if code == "request-failed":
             evidence |= self._context.thresholds.evidence()
-        return code, where, refusal_text(self._title(row), row.request, row.error, row.error_message), evidence
+        credentials = f" {self._credentials}" if self._credentials and (code, row.request) == ("auth-failed", "CONNECT") else ""
+        return code, where, refusal_text(f"{self._title(row)}{credentials}", row.request, row.error, row.error_message), evidence
 
     def _exchange(self, row: ExchangeRow) -> None:
         if self._doubtful:
@@ -341,6 +351,7 @@ class RequestRule(ConnectionRule):
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
     frames: ClassVar[Handlers] = {
+        "CONNECT": _connect,
         "PRODUCER": _producer,
         "CLOSE_PRODUCER": _close,
         "LOOKUP": _lookup,

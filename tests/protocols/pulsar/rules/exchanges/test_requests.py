@@ -94,6 +94,29 @@ def test_the_message_of_a_broker_may_say_what_to_do(tmp_path: Path, name: str, m
     assert ("ZooKeeper" in text) is (advised == "ZooKeeper")
 
 
+@pytest.mark.parametrize(
+    ("fields", "sent"),
+    [
+        ({}, "without credentials"),
+        ({"auth_method_name": "none"}, "without credentials"),
+        ({"auth_method_name": "token", "auth_data": b"x"}, "with credentials of method token"),
+        ({"auth_method_name": "tls"}, "with credentials of method tls"),
+        ({"auth_method_name": "none", "auth_data": b"x"}, "with credentials of method none"),
+        ({"auth_method": "AuthMethodAthens"}, "with credentials of method athens"),
+    ],
+)
+@pytest.mark.parametrize("name", ["AuthenticationError", "AuthorizationError"])
+def test_a_refused_client_is_named_with_its_credentials(tmp_path: Path, fields: dict[str, object], sent: str, name: str) -> None:
+    begin = command_frame("CONNECT", client_version="x", protocol_version=21, **fields)
+    talk = Conversation(acknowledge=False).handshake().client(begin).server(error(2**64 - 1, name, "Failed to authenticate")).close()
+    assert f"CONNECT of 10.0.0.1 {sent} was refused" in (diagnose(tmp_path, talk).only("auth-failed")[0].text or "")
+
+
+def test_a_later_refusal_does_not_name_them(tmp_path: Path) -> None:
+    talk = connected().client(producer(request=1)).server(error(1, "AuthorizationError", "not authorized")).close()
+    assert "credentials" not in (diagnose(tmp_path, talk).only("auth-failed")[0].text or "")
+
+
 def test_words_in_the_name_of_a_topic_advise_nothing(tmp_path: Path) -> None:
     named = producer(request=1, topic="persistent://public/default/maximum number of connections")
     refused = connected().client(named).server(error(1, "MetadataError", "no node")).close()
