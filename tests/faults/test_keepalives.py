@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import BY_BROKER, PING, PONG, close_consumer, delivery, flow, message, send, success
+from tests.scenarios.commands import BY_BROKER, CONNECT, CONNECTED, PING, PONG, close_consumer, delivery, flow, message, send, success
 from tests.scenarios.connections import connected, subscribed
-from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation
 from tests.scenarios.evaluation import findings_of, problem_codes, with_code
 
 LOST, LATE, CLOSED = "keepalive-lost", "keepalive-late", "connection-closed-by-broker"
@@ -212,3 +212,40 @@ def test_a_side_that_answered_before_the_ping_was_read_did_not_stand_still(
         getattr(talk, other)(PING)
         getattr(talk, side)(PONG).wait(15 * SECOND)
     assert with_code(findings_of(tmp_path, talk), LATE) == []
+
+
+def silent(then: str, waits: int, times: int) -> list[Conversation]:
+    """A broker that no longer answers a client, which then connects anew; `then`: what becomes of these connections."""
+    talk = consuming().client(PING).wait(12 * SECOND).close("client")
+    talks, start = [talk], 13 * SECOND
+    for number in range(times):
+        server = ("10.0.0.9", 6650) if then == "another broker" else ("10.0.0.2", 6650)
+        host = "10.0.0.7" if then == "another client" else "10.0.0.1"
+        again = Conversation((host, 41000 + number), server, start_ns=START_NS + start, acknowledge=False).handshake().client(CONNECT)
+        if then == "answered" or (then == "back" and number == 0):
+            again.server(CONNECTED)
+        again.wait(waits)
+        talks.append(again.close("server" if then == "closed by the broker" else "client"))
+        start += waits + SECOND
+    return talks
+
+
+@pytest.mark.parametrize("waits", [1_500 * MILLISECOND, 10 * SECOND])
+@pytest.mark.parametrize("times", [1, 4])
+def test_a_silent_broker_that_answers_no_later_connection_either_is_the_reason(tmp_path: Path, waits: int, times: int) -> None:
+    rows = findings_of(tmp_path, *silent("", waits, times))
+    first, second = with_code(rows, LOST)
+    assert "has not answered 1 PING" in (first.text or "")
+    assert (second.evidence or {})["count"] == times
+    assert len((second.evidence or {})["connections"]) == times + 1
+    assert len(with_code(rows, "request-unanswered")) == times
+
+
+@pytest.mark.parametrize("then", ["answered", "back", "another broker", "another client", "closed by the broker"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_others_say_nothing_about_a_silent_broker(tmp_path: Path, then: str, times: int) -> None:
+    assert len(with_code(findings_of(tmp_path, *silent(then, 5 * SECOND, times)), LOST)) == 1
+
+
+def test_connections_that_a_client_gives_up_at_once_do_not_either(tmp_path: Path) -> None:
+    assert len(with_code(findings_of(tmp_path, *silent("", SECOND // 2, 3)), LOST)) == 1

@@ -16,7 +16,8 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_addresses, is_loopback, literal_of, may_be
 from pulsarscope.protocols.pulsar.rules.connections.handshakes import evaluate_handshakes
-from pulsarscope.protocols.pulsar.rules.connections.outages import evaluate_outages
+from pulsarscope.protocols.pulsar.rules.connections.outages import SILENT, evaluate_outages
+from pulsarscope.protocols.pulsar.rules.connections.silence import report_still_silent
 from pulsarscope.protocols.pulsar.rules.connections.unopened import evaluate_unopened, failure_of, kinds_of, without_unseen
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH, WITHDRAWN
@@ -211,6 +212,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
     late = [fact for fact in facts if fact.what == LATE]
     ends = sorted((fact for fact in facts if fact.what == CUT), key=lambda fact: fact.values["code"] != WITHDRAWN)
     cut = {fact.where.connection: fact for fact in ends}  # the end of a connection says more than that of its clients
+    report_still_silent(client, [fact for fact in ends if fact.values["code"] == SILENT], connections, report, thresholds)
     for fact in late:
         failed.setdefault(fact.values["server"], [])
     for server, failures in failed.items():

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pulsarscope.dissect.contract.rules import RuleContext, Where, name_of
+from pulsarscope.dissect.contract.rules import Fact, ReportFinding, RuleContext, Where, name_of
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
+from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand
 from pulsarscope.protocols.pulsar.rules.connections.outages import SILENT
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, may_lack
@@ -150,3 +151,47 @@ def report_silent(context: RuleContext, row: ConnectionRow, side: str, command: 
     context.report(SILENT, first, text, evidence)
     if side == SERVER:
         context.emit_fact(REACH, host(context.client), first, CUT, {"code": SILENT})
+
+
+def report_still_silent(
+    client: str, silent: Sequence[Fact], connections: Sequence[Fact], report: ReportFinding, thresholds: Thresholds
+) -> None:
+    """Report brokers that fell silent, and then answered nothing on later connections of a client either.
+
+    `silent`: facts on the connections on which they fell silent. `connections`: one fact for each connection of the client.
+    """
+    ends = {fact.where.connection: fact for fact in connections}
+    reported: set[str] = set()
+    for fact in silent:
+        server = ends[fact.where.connection].values["server"] if fact.where.connection in ends else None
+        if server is None or server in reported:
+            continue
+        begun = sorted((each for each in connections if each.values["server"] == server), key=lambda each: each.where.time)
+        later = [each for each in begun if each.where.time > fact.where.time]
+        back = next((each.where.time for each in later if each.values["server_bytes"]), None)
+        mute = [
+            each
+            for each in later
+            if each.values["client_bytes"]
+            and (back is None or each.where.time < back)
+            and not each.values["server_bytes"]
+            and each.values["closed_by"] == CLIENT
+            and each.values["end"] - each.where.time >= thresholds.ns("keepalive-lost-closed-seconds")
+        ]
+        if not mute:
+            continue
+        reported.add(server)
+        span = mute[-1].values["end"] - fact.where.time
+        text = f"The broker {server} did not answer anything on {plural(len(mute), 'later connection')} of {client} either, which its host "
+        text += (
+            f"accepted, up to {duration(span)} after the PING ({fact.where.name}), as a process that hangs, or a proxy without its broker."
+        )
+        evidence = {
+            "frames": [fact.where.name],
+            "connections": [each.where.connection for each in (fact, *mute)][:DIAGNOSIS_NAMES_MAX],
+            "silent": SERVER,
+            "silent_ns": span,
+            "count": len(mute),
+            **thresholds.evidence("keepalive-lost-closed-seconds"),
+        }
+        report(SILENT, mute[0].where, text, evidence)
