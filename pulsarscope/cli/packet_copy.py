@@ -108,10 +108,11 @@ def _redaction(key: bytes, first: AnyRun, stack: ExitStack) -> Redaction:
 def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter | None) -> Options:
     """Return the options of the first run. It always yields the findings of reading, for packet comments."""
     rules = request.findings or FindingRow.kind in kinds or request.fail_on != NEVER
+    needed = {ConnectionRow.kind} if row_filter is not None and FindingRow.kind in kinds else set()  # they have addresses of findings
     columns = kinds == (FrameRow.kind,) if FrameRow.kind in kinds else IN_COLUMNS.issuperset(kinds)
     return msgspec.structs.replace(
         engine_options(request.reading),
-        records=frozenset({*kinds, FindingRow.kind}),
+        records=frozenset({*kinds, FindingRow.kind, *needed}),
         show_secrets=request.show_secrets,
         payloads=True,
         payload=None if row_filter is None else row_filter.payload,

@@ -317,6 +317,12 @@ def test_without_a_filter_all_records_of_a_kind_match(extracted: Extract, tmp_pa
     assert numbers(extracted(path, kinds="frame")[1], conversation.packets) == [4, 6, 8]
 
 
+def test_findings_after_their_connection_are_selected_by_its_addresses(extracted: Extract, captures: Path) -> None:
+    code, packets, _ = extracted(captures / "errors.pcap", kinds="finding")
+    assert packets
+    assert extracted(captures / "errors.pcap", kinds="finding", filter="client.port > 0")[:2] == (code, packets)
+
+
 def test_a_limit_counts_records(extracted: Extract, tmp_path: Path) -> None:
     conversation = dialogue().client(PING).client(PING).client(PING)
     path = write_pcap(tmp_path / "in.pcap", conversation.packets)
