@@ -158,19 +158,24 @@ class UnackedState(ConsumerState):
         entries, taken, messages, most_held, before = self.entries, self.taken, self.messages, self.most_held, self.acknowledged_at
         number, step, second, is_shared = self.acks, self.pace.step, self.turns.second, self.kind in SHARED_TYPES
         due = min(due, self.received.noted_at + settling_ns)
+        furthest, longest_held = self.furthest, self.longest_held
         for at in range(start, stop):
             _, time, positions, _ = acks[at]
-            held = [entry for position in positions if (entry := entries.get(position)) is not None and entry.indexes is None]
+            held, left = [], messages
+            for position in positions:
+                entry = entries.get(position)
+                if entry is not None and entry.indexes is None:
+                    held.append(entry)
+                    left -= entry.messages
             if len(held) < len(positions) or time >= due or not (number := number + 1) % step:
                 break
             turn = time - max(next(iter(entries.values())).where.time, before)
-            left = messages - sum([entry.messages for entry in held])
             if turn > second or (is_shared and (abs(left - self.emitted) >= EMIT_STEP or left == 0 < self.emitted)):
                 break
-            most_held = max(most_held, messages)
+            most_held = messages if messages > most_held else most_held  # noqa: FURB136 - calls of max would cost more than all else
             for entry, position in zip(held, positions, strict=True):
-                self.furthest = max(self.furthest, entry.number)
-                self.longest_held = max(self.longest_held, time - entry.where.time)
+                furthest = entry.number if entry.number > furthest else furthest  # noqa: FURB136
+                longest_held = waited if (waited := time - entry.where.time) > longest_held else longest_held
                 del entries[position]
             taken += len(held)
             if taken > len(entries):
@@ -180,6 +185,7 @@ class UnackedState(ConsumerState):
             at = stop
         if start < at:
             self.entries, self.taken, self.messages, self.most_held = entries, taken, messages, most_held
+            self.furthest, self.longest_held = furthest, longest_held
             self.acks, self.acknowledged_at, self.early.latest = self.acks + at - start, before, acks[at - 1][3][:2]
         return at
 
