@@ -16,7 +16,18 @@ from pulsarscope.api.options import AnyPath, library_options
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import JOBS_MAX, ROWS_MAX
 from pulsarscope.model.ordered_rows import others
-from pulsarscope.model.records import ALL, ConnectionRow, ExchangeRow, FindingRow, FrameRow, JourneyRow, MessageRow, Row, refuse_unknown
+from pulsarscope.model.records import (
+    ALL,
+    LATE,
+    ConnectionRow,
+    ExchangeRow,
+    FindingRow,
+    FrameRow,
+    JourneyRow,
+    MessageRow,
+    Row,
+    refuse_unknown,
+)
 from pulsarscope.model.text import hint_for
 from pulsarscope.model.units import SECOND
 
@@ -275,7 +286,7 @@ class Capture:
     def _decode(self, kinds: frozenset[str], selection: UserFilter | None = None, *, together: bool = False) -> Iterator[Any]:
         payload = None if selection is None else selection.payload
         chosen = self._chosen(selection, kinds)
-        of_run = kinds if chosen is None or "finding" not in kinds else kinds | {ConnectionRow.kind}  # which have the addresses
+        of_run = kinds if chosen is None or LATE.isdisjoint(kinds) else kinds | {ConnectionRow.kind}
         run = self._run(of_run, rules="finding" in kinds, together=together, payload=payload)
         if chosen is not None:
             chosen.begin(run)
@@ -293,7 +304,7 @@ class Capture:
         from pulsarscope.filter import ChosenRows
 
         chosen = ChosenRows(selection, kinds)
-        of_run = kinds | {ConnectionRow.kind} if "finding" in kinds else kinds
+        of_run = kinds if LATE.isdisjoint(kinds) else kinds | {ConnectionRow.kind}
         run = self._run(of_run, rules="finding" in kinds, payload=selection.payload, original=True)
         selection.begin(run)
         for batch in run:

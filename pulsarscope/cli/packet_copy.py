@@ -30,7 +30,7 @@ from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.ordered_rows import others, split
-from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
+from pulsarscope.model.records import LATE, ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.pcapng import PcapngWriter
 from pulsarscope.output.export.sink import Sink
@@ -108,7 +108,7 @@ def _redaction(key: bytes, first: AnyRun, stack: ExitStack) -> Redaction:
 def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter | None) -> Options:
     """Return the options of the first run. It always yields the findings of reading, for packet comments."""
     rules = request.findings or FindingRow.kind in kinds or request.fail_on != NEVER
-    needed = {ConnectionRow.kind} if row_filter is not None and FindingRow.kind in kinds else set()  # they have addresses of findings
+    needed = set() if row_filter is None or LATE.isdisjoint(kinds) else {ConnectionRow.kind}
     columns = kinds == (FrameRow.kind,) if FrameRow.kind in kinds else IN_COLUMNS.issuperset(kinds)
     return msgspec.structs.replace(
         engine_options(request.reading),

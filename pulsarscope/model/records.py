@@ -278,6 +278,9 @@ ROWS: dict[str, type[Row]] = {row.kind: row for row in (FrameRow, MessageRow, Ex
 ALL = tuple(kind for kind in ROWS if kind != JourneyRow.kind)
 """The kinds that "all" stands for. Journeys are made from the others and take as long again: they must be requested by name."""
 
+LATE = frozenset({FindingRow.kind, JourneyRow.kind})
+"""Kinds whose rows may come after that of their connection, from which filters and fields then take its addresses."""
+
 
 def refuse_unknown(kinds: frozenset[str]) -> None:
     """Raise UsageError unless all of these are kinds of records."""

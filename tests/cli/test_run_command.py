@@ -426,16 +426,18 @@ def test_only_what_the_filter_chooses_is_put_out(fake_runs: FakeRuns, capsys: py
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_findings_after_their_connection_have_its_addresses(jobs: int, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = {"records": "finding", "format": "ndjson", "jobs": jobs}
+@pytest.mark.parametrize("kind", ["finding", "journey"])
+def test_rows_after_their_connection_have_its_addresses(jobs: int, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = {"records": kind, "format": "ndjson", "jobs": jobs}
     outputs = []
-    for more in ({}, {"filter": "client.port > 0"}, {"columns": "code,client.port"}):
+    for more in ({}, {"filter": "client.port > 0"}, {"columns": "packet,client.port"}):
         asked = msgspec.structs.replace(request(**wanted, **more), files=(str(CAPTURES / "errors.pcap"),))
         assert run_command(asked) == 0
         outputs.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
     every, filtered, columns = outputs
+    assert every
     assert filtered == every
-    assert [row["code"] for row in columns if row["client.port"]] == [row["code"] for row in every]
+    assert [row["packet"] for row in columns if row["client.port"]] == [row["packet"] for row in every]
 
 
 def test_text_says_how_much_the_filter_chose(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
