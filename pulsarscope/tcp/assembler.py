@@ -361,12 +361,13 @@ class Assembler(ConnectionTable):
             stream.receive_late(segment)
             connection.doubt_reset(index, segment, file)
             return
+        was_sending = connection.reset is not None and connection.reset[0] == index
         connection.reset = None
         packet, time, seq, ack, flags, window, payload, cut, identification, options = segment
         if payload or cut:
             # A RST may carry its reason as data (RFC 9293 section 3.5.3).
             stream.receive((packet, time, seq, ack, flags & ACK, window or 1, payload, cut, identification, options), file)
-        if (foreign := foreign_reset(connection, index, segment)) is not None:
+        if (foreign := foreign_reset(connection, index, segment, was_sending=was_sending)) is not None:
             self._note(connection, *foreign)
         self._note_reset(connection, index, connection.last)
         self._close(connection, "rst", file, packet)

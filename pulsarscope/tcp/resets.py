@@ -1,7 +1,8 @@
 """Resets that did not come from the host in whose name they were sent: a device between the two ends made them.
 
-The end of a connection that it knows announces itself by a FIN, or by a RST with an ACK that has the sender's timestamps and numbers. A RST
-without an ACK answers a packet of an unknown connection (RFC 9293 section 3.5.2). No host continues after its own RST.
+The end of a connection that it knows announces itself by a FIN, or by a RST with an ACK that has the sender's timestamps and numbers.
+A RST without an ACK answers a packet of an unknown connection (RFC 9293 section 3.5.2), or of one whose process is gone while its FIN
+waits behind unsent data. No host continues after its own RST.
 """
 
 from __future__ import annotations
@@ -29,12 +30,18 @@ Note = tuple[str, str, dict[str, Any]]
 """Code, text and evidence of a finding."""
 
 
-def foreign_reset(connection: Connection, index: int, segment: Segment) -> Note | None:
-    """Return the finding about a RST in the middle of a connection that its supposed sender, the one of a stream, did not make."""
+def foreign_reset(connection: Connection, index: int, segment: Segment, *, was_sending: bool) -> Note | None:
+    """Return the finding about a RST in the middle of a connection that its supposed sender, the one of a stream, did not make.
+
+    `was_sending`: RSTs before it name an earlier place in the stream. When the process of a client exits, its host sends the rest, and
+    answers with such RSTs what it gets meanwhile.
+    """
     own, other = connection.streams[index], connection.streams[1 - index]
     if not own.segments or own.fin != UNKNOWN or other.fin != UNKNOWN:
         return None
     if not segment[4] & ACK:
+        if index == connection.client and was_sending:
+            return None
         proof, reason = "acknowledges nothing", "it acknowledges nothing, like that of a host that does not know the connection"
     elif is_foreign(segment, own.newest):
         proof, reason = "other numbers", "it has no timestamp, and its IP identification does not continue that host's"

@@ -78,6 +78,24 @@ def test_what_comes_after_a_close_is_answered_with_a_reset(first: int) -> None:
     assert BETWEEN not in tape.only().codes()
 
 
+@pytest.mark.parametrize("behind", [1, 2_000, 60_000])
+@pytest.mark.parametrize("side", [CLIENT, SERVER])
+def test_a_client_that_exits_answers_what_comes_while_it_still_sends(behind: int, side: int) -> None:
+    """Its FIN waits behind its data. For all that is known, a device resets a broker that sends."""
+    tape = Tape()
+    talk(tape)
+    own, other = (3, 6)[side], (6, 3)[side]
+    for start in range(0, behind, 1_000):
+        tape.send(side, own + start, b"x" * min(1_000, behind - start), ack=BASES[1 - side] + other)
+    tape.send(1 - side, other, b"more", ack=BASES[side] + own)
+    tape.send(side, own, flags=RST)
+    tape.send(1 - side, other + 4, ack=BASES[side] + own + behind)
+    tape.send(side, own + behind, flags=RST)
+    outcome = tape.only()
+    assert (BETWEEN in outcome.codes()) == (side == SERVER)
+    assert (outcome.connection.closed, outcome.connection.closed_by) == ("rst", side)
+
+
 def test_a_host_that_sent_nothing_may_not_know_the_connection() -> None:
     tape = Tape()
     tape.open()
