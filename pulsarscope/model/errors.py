@@ -81,10 +81,16 @@ FAULT_CHARACTERS_MAX = 200
 """Longest part of an exception's text that is repeated, characters: it may contain bytes of the traffic."""
 
 
+NO_THREAD = "can't start new thread"
+"""Text of Python's RuntimeError if the system refuses a thread."""
+
+
 def internal_error(error: BaseException) -> InternalError:
     """Describe an unexpected exception in one line, with the place that raised it."""
     if isinstance(error, MemoryError):
         return InternalError("there is not enough memory; the output is not complete")
+    if str(error) == NO_THREAD:
+        return InternalError("no thread can be started: there is not enough memory, or too many run; the output is not complete")
     trace, place = error.__traceback__, ""
     while trace is not None:
         place = f" ({trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno})"

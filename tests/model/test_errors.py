@@ -51,3 +51,8 @@ print(output_error("a.pcapng", PermissionError({errno.EACCES}, os.strerror({errn
     environment = {**os.environ, "USER": "someone", "LOGNAME": "someone"}
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment).stdout
     assert said == f"cannot write a.pcapng: Permission denied for user {name}\n"
+
+
+def test_a_refused_thread_is_no_fault_of_pulsarscope() -> None:
+    error = errors.internal_error(RuntimeError(errors.NO_THREAD))
+    assert str(error).startswith("no thread can be started: ")

@@ -28,11 +28,13 @@ BATCH_ROWS = 16_384
 
 
 def require_pyarrow(needing: str = "Arrow and Parquet need") -> None:
-    """Raise UsageError with the way to install pyarrow when it is missing; `needing` says what needs it."""
+    """Raise UsageError when pyarrow is missing, with the way to install it, or cannot be loaded; `needing` says what needs it."""
     try:
         import pyarrow as pa  # noqa: F401 - the import is the test
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise UsageError(f"{needing} pyarrow: {install_command('parquet')}") from error
+    except ImportError as error:  # a broken installation, or not enough memory
+        raise UsageError(f"{needing} pyarrow, which cannot be loaded: {error}") from error
 
 
 def arrow_types() -> dict[str, pa.DataType]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -195,4 +196,12 @@ def test_a_table_takes_any_number_of_rows() -> None:
 def test_a_missing_pyarrow_is_reported_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match=r"^Arrow and Parquet need pyarrow: .* -m pip install .*\[parquet\]"):
+        require_pyarrow()
+
+
+def test_a_pyarrow_that_cannot_be_loaded_is_not_reported_as_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "pyarrow.py").write_text("raise ImportError('libarrow.so: failed to map segment')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "pyarrow")
+    with pytest.raises(UsageError, match=r"^Arrow and Parquet need pyarrow, which cannot be loaded: libarrow.so: failed to map segment$"):
         require_pyarrow()
