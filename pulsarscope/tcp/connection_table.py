@@ -214,7 +214,7 @@ class ConnectionTable:
             acknowledged = UNKNOWN if peer.acknowledges == UNKNOWN else acknowledged_offset(stream, peer.acknowledges)
             self._comparable_bytes -= stream.drop_delivered(stream.generation)
             report_stalls(stream, peer, None if acknowledged == UNKNOWN else acknowledged, connection.last)
-            stream.end(connection.last, acknowledged)
+            stream.end(connection.last, acknowledged, reset=connection.closed == "rst" and connection.closed_by == 1 - stream.index)
         if connection.closed_by is not None and connection.answers_lost_fin(connection.closed_by):
             connection.closed_by = 1 - connection.closed_by
         if connection.closed == "open" and first.ended and second.ended:

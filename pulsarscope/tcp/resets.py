@@ -69,7 +69,8 @@ def was_in_flight(connection: Connection, stream: Stream) -> bool:
 
     A host without unread data sends a FIN when its application exits, and answers what then arrives with RSTs.
     """
-    by_receiver = connection.closed == "rst" and connection.closed_by == 1 - stream.index and stream.fin == UNKNOWN
+    by_receiver = connection.closed == "rst" and connection.closed_by == 1 - stream.index
+    by_receiver = by_receiver and (stream.fin == UNKNOWN or stream.late <= stream.missing)  # a FIN may overtake data
     return by_receiver and not connection.foreign and connection.end - connection.ending <= _FLIGHT_NANOSECONDS_MAX
 
 

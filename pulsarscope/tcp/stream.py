@@ -319,8 +319,7 @@ class Stream(msgspec.Struct, gc=False, eq=False):
 
     def _declare(self, end: int, reason: Reason, where: Where, behind: Where | None = None, code: str = "stream-gap") -> None:
         """Declare the bytes up to offset `end` missing; the finding is placed at the packet `behind` them, if given."""
-        offset = self.length
-        size = end - offset
+        offset, size = self.length, end - self.length
         self.items.append(Gap(offset, size, where[1], reason))
         self.length = end
         self.sequence = (self.sequence + size) & SEQUENCE_MASK
@@ -347,15 +346,16 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         while self.buffer is not None:
             self._declare_hole(where, code)
 
-    def end(self, where: Where, acknowledged: int) -> None:
-        """End the stream, acknowledged up to an offset: declare missing bytes, report the totals, free the buffers."""
+    def end(self, where: Where, acknowledged: int, *, reset: bool = False) -> None:
+        """End the stream, acknowledged up to an offset, by its receiver's `reset`: declare missing bytes, report totals, free buffers."""
         code = "bytes-awaited" if self.buffer is not None and self.buffer.awaited == self.length else "stream-gap"
         self.flush(where, code)
         end = self.fin
         if end == UNKNOWN and self.captured and 1 < acknowledged - self.length <= RESET_WINDOW_BYTES:  # one may be a FIN
             end = acknowledged
         if end > self.length:
-            self._declare(end, HOLE, where, None, code)
+            is_awaited = reset and 0 < acknowledged <= self.length  # a FIN was faster
+            self._declare(end, HOLE, where, None, "bytes-awaited" if is_awaited else code)
         self._report_totals(where)
         self.finding_counts = None
 

@@ -164,3 +164,34 @@ def test_what_follows_its_own_fin_is_not(first: int) -> None:
     tape.send(first, own + 1, b"more", ack=BASES[1 - first] + other)
     tape.send(1 - first, other, flags=RST)
     assert "data-after-close" in tape.only().codes()
+
+
+@pytest.mark.parametrize("first", [CLIENT, SERVER])
+@pytest.mark.parametrize("size", [1, 320])
+@pytest.mark.parametrize("comes", [True, False])
+def test_data_that_a_fin_overtakes_are_not_missing_in_the_capture(first: int, size: int, *, comes: bool) -> None:
+    """Their receiver has ended the connection, and answers both with RSTs."""
+    tape = Tape()
+    talk(tape)
+    own, other = (3, 6)[first], (6, 3)[first]
+    tape.send(first, own, flags=FIN | ACK, ack=BASES[1 - first] + other)
+    tape.send(1 - first, other + size, flags=FIN | ACK, ack=BASES[first] + own + 1)
+    tape.send(first, own + 1, flags=RST)
+    if comes:
+        tape.send(1 - first, other, b"x" * size, ack=BASES[first] + own + 1)
+        tape.send(first, own + 1, flags=RST)
+    codes = tape.only().codes()
+    assert "bytes-awaited" in codes
+    assert not {"stream-gap", "data-after-close"} & set(codes)
+
+
+@pytest.mark.parametrize("first", [CLIENT, SERVER])
+def test_acknowledged_data_before_a_fin_are(first: int) -> None:
+    tape = Tape()
+    talk(tape)
+    own, other = (3, 6)[first], (6, 3)[first]
+    tape.send(1 - first, other + 320, flags=FIN | ACK, ack=BASES[first] + own)
+    tape.send(first, own, flags=FIN | ACK, ack=BASES[1 - first] + other + 321)
+    codes = tape.only().codes()
+    assert "stream-gap" in codes
+    assert "bytes-awaited" not in codes
