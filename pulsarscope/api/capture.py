@@ -18,7 +18,6 @@ from pulsarscope.model.limits import JOBS_MAX, ROWS_MAX
 from pulsarscope.model.ordered_rows import others
 from pulsarscope.model.records import (
     ALL,
-    LATE,
     ConnectionRow,
     ExchangeRow,
     FindingRow,
@@ -27,6 +26,7 @@ from pulsarscope.model.records import (
     MessageRow,
     Row,
     refuse_unknown,
+    with_addresses,
 )
 from pulsarscope.model.text import hint_for
 from pulsarscope.model.units import SECOND
@@ -286,7 +286,7 @@ class Capture:
     def _decode(self, kinds: frozenset[str], selection: UserFilter | None = None, *, together: bool = False) -> Iterator[Any]:
         payload = None if selection is None else selection.payload
         chosen = self._chosen(selection, kinds)
-        of_run = kinds if chosen is None or LATE.isdisjoint(kinds) else kinds | {ConnectionRow.kind}
+        of_run = kinds if chosen is None else with_addresses(kinds)
         run = self._run(of_run, rules="finding" in kinds, together=together, payload=payload)
         if chosen is not None:
             chosen.begin(run)
@@ -304,8 +304,7 @@ class Capture:
         from pulsarscope.filter import ChosenRows
 
         chosen = ChosenRows(selection, kinds)
-        of_run = kinds if LATE.isdisjoint(kinds) else kinds | {ConnectionRow.kind}
-        run = self._run(of_run, rules="finding" in kinds, payload=selection.payload, original=True)
+        run = self._run(with_addresses(kinds), rules="finding" in kinds, payload=selection.payload, original=True)
         selection.begin(run)
         for batch in run:
             chosen.choose(batch.rows, run.endpoints)

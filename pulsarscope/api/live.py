@@ -9,7 +9,7 @@ import msgspec
 
 from pulsarscope.api.options import AnyPath, library_options
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import LATE, ConnectionRow, FindingRow, FrameRow, Row, refuse_unknown
+from pulsarscope.model.records import FindingRow, FrameRow, Row, refuse_unknown, with_addresses
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -95,8 +95,7 @@ class _Listening:
         self._filter = None
         if filter_text is not None:
             self._filter = Filter(filter_text, tuple(sorted(self._kinds)), Catalogue.of(dissectors), payload=options.payload)
-            needed = set() if LATE.isdisjoint(self._kinds) else {ConnectionRow.kind}
-            options = msgspec.structs.replace(options, payload=self._filter.payload, records=self._kinds | needed)
+            options = msgspec.structs.replace(options, payload=self._filter.payload, records=with_addresses(self._kinds))
         if is_pipe(interface):
             self.feed: LiveFeed | PipeFeed = PipeFeed(interface)
         else:

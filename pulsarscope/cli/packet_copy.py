@@ -30,7 +30,7 @@ from pulsarscope.inputs.mask_keys import mask_key
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.ordered_rows import others, split
-from pulsarscope.model.records import LATE, ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row
+from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, Row, with_addresses
 from pulsarscope.model.text import plural
 from pulsarscope.output.export.pcapng import PcapngWriter
 from pulsarscope.output.export.sink import Sink
@@ -108,11 +108,11 @@ def _redaction(key: bytes, first: AnyRun, stack: ExitStack) -> Redaction:
 def _options(request: ExtractRequest, kinds: Sequence[str], row_filter: Filter | None) -> Options:
     """Return the options of the first run. It always yields the findings of reading, for packet comments."""
     rules = request.findings or FindingRow.kind in kinds or request.fail_on != NEVER
-    needed = set() if row_filter is None or LATE.isdisjoint(kinds) else {ConnectionRow.kind}
+    of_run = frozenset(kinds) if row_filter is None else with_addresses(frozenset(kinds))
     columns = kinds == (FrameRow.kind,) if FrameRow.kind in kinds else IN_COLUMNS.issuperset(kinds)
     return msgspec.structs.replace(
         engine_options(request.reading),
-        records=frozenset({*kinds, FindingRow.kind, *needed}),
+        records=of_run | {FindingRow.kind},
         show_secrets=request.show_secrets,
         payloads=True,
         payload=None if row_filter is None else row_filter.payload,

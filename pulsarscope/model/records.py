@@ -278,8 +278,13 @@ ROWS: dict[str, type[Row]] = {row.kind: row for row in (FrameRow, MessageRow, Ex
 ALL = tuple(kind for kind in ROWS if kind != JourneyRow.kind)
 """The kinds that "all" stands for. Journeys are made from the others and take as long again: they must be requested by name."""
 
-LATE = frozenset({FindingRow.kind, JourneyRow.kind})
-"""Kinds whose rows may come after that of their connection, from which filters and fields then take its addresses."""
+_LATE = frozenset({FindingRow.kind, JourneyRow.kind})
+"""Kinds whose rows may come after that of their connection."""
+
+
+def with_addresses(kinds: frozenset[str]) -> frozenset[str]:
+    """Return the kinds of rows that filters and fields need for rows of `kinds`: those after their connection have its addresses."""
+    return kinds if _LATE.isdisjoint(kinds) else kinds | {ConnectionRow.kind}
 
 
 def refuse_unknown(kinds: frozenset[str]) -> None:

@@ -16,7 +16,7 @@ from pulsarscope.cli.encoded_rows import JSON_OUTPUTS, Encoding
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.platform import load_native
-from pulsarscope.model.records import LATE, FrameRow, JourneyRow, MessageRow
+from pulsarscope.model.records import FrameRow, JourneyRow, MessageRow, with_addresses
 from pulsarscope.output.registry import CHECKSUM_COLUMNS, ENCODERS, OutputOptions, choose_columns, column_names
 from pulsarscope.output.render.style import is_terminal, text_encoding, wants_color
 
@@ -154,8 +154,10 @@ def _columns(request: CommandRequest) -> tuple[str, ...] | None:
 def run_options(request: CommandRequest, kinds: tuple[str, ...], row_filter: RowFilter | None) -> Options:
     """Return the options of the run. Raises UsageError when a command-line option is invalid."""
     run_kinds = {*kinds, "finding"}  # text shows findings where they occur, and damage is always reported
-    if request.format is None or (not LATE.isdisjoint(kinds) and (row_filter is not None or fields_of(request, kinds) is not None)):
-        run_kinds.add("connection")  # text introduces connections, and rows after their end have their addresses from these rows
+    if request.format is None:
+        run_kinds.add("connection")  # text introduces connections
+    elif row_filter is not None or fields_of(request, kinds) is not None:
+        run_kinds |= with_addresses(frozenset(kinds))
     if row_filter is not None and row_filter.learn is not None:
         run_kinds.add(MessageRow.kind)
     return msgspec.structs.replace(

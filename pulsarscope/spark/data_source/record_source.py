@@ -89,7 +89,7 @@ class RecordSourceReader(DataSourceReader):  # type: ignore[misc]
             display_filter.begin(run)
         made = RecordBatches(options.kind, self._columns)
         waiting: list[Any] = []
-        for rows in _selected(run, display_filter, filters):
+        for rows in _selected(run, options, display_filter, filters):
             waiting += rows
             if engine_options.payload is not None or count_rows(waiting) >= ROWS_MAX:
                 yield made.batch(waiting)
@@ -124,8 +124,7 @@ class FilteredRecordReader(RecordSourceReader):
         return filters
 
 
-def _selected(run: Run | IndexRun, display_filter: Filter | None, filters: RowFilters) -> Iterator[Sequence[Any]]:
+def _selected(run: Run | IndexRun, options: SourceOptions, display_filter: Filter | None, filters: RowFilters) -> Iterator[Sequence[Any]]:
     for batch in run:
-        rows = batch.rows if display_filter is None else display_filter.select(batch.rows, run.endpoints)
-        if selected := filters.select(rows):
+        if selected := filters.select(options.selected(display_filter, batch.rows, run.endpoints)):
             yield selected

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -14,7 +15,7 @@ from pulsarscope.engine.options import Options
 from pulsarscope.filter import Catalogue, Filter
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
-from pulsarscope.model.records import ROWS, FindingRow, JourneyRow, MessageRow
+from pulsarscope.model.records import ROWS, FindingRow, JourneyRow, MessageRow, with_addresses
 from pulsarscope.model.text import hint_for
 from pulsarscope.model.utc import utc_nanoseconds
 from pulsarscope.output.export.columns import cell_types
@@ -147,6 +148,10 @@ class SourceOptions(msgspec.Struct, frozen=True):
             return None
         return Filter(self.filter_text, (self.kind,), Catalogue.of(self.engine.dissectors()), payload=self.engine.payload)
 
+    def selected(self, display_filter: Filter | None, rows: Sequence[Any], endpoints: Mapping[str, tuple[str, str]]) -> Sequence[Any]:
+        """Return the rows of the kind that pass the display filter; see `Filter.select`."""
+        return rows if display_filter is None else [row for row in display_filter.select(rows, endpoints) if row.kind == self.kind]
+
 
 def table_options(options: Mapping[str, str]) -> dict[str, str] | None:
     """Return the options of a table that is being created, without its properties; None when none is created."""
@@ -242,7 +247,7 @@ def _engine_options(given: Mapping[str, str], kind: str, source_by: str) -> Opti
     )
     made = msgspec.structs.replace(
         made,
-        records=frozenset({kind}),
+        records=with_addresses(frozenset({kind})) if "filter" in given else frozenset({kind}),
         rules=kind == FindingRow.kind,
         payloads=kind in (MessageRow.kind, FindingRow.kind),
         payload=made.payload if kind == MessageRow.kind else None,

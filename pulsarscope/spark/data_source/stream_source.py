@@ -149,7 +149,7 @@ class CaptureStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         for part in batch.divided():
             decoder = self._decoder(engine_options, part, states)
             for rows in decoder.rows():
-                passed = rows if display_filter is None else display_filter.select(rows, decoder.endpoints)
+                passed = options.selected(display_filter, rows, decoder.endpoints)
                 waiting += passed
                 count += count_rows(passed)
                 if waiting and (engine_options.payload is not None or count >= ROWS_MAX):

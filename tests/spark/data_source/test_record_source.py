@@ -72,6 +72,14 @@ def test_the_rows_are_those_of_the_local_decoder(captures: Path, kind: str) -> N
             assert rows(given(kind, paths, sourceBy=source_by, partitions=partitions)) == want
 
 
+@pytest.mark.parametrize("kind", ["finding", "journey"])
+def test_rows_after_their_connection_are_filtered_by_its_addresses(captures: Path, kind: str) -> None:
+    plain = given(kind, [captures / "errors.pcap", captures / "stuck-consumer.pcap"], sourceBy=SOURCE_PER_FILE)
+    found = rows(plain)
+    assert found
+    assert rows({**plain, "filter": "client.port > 0"}) == found
+
+
 @pytest.mark.parametrize("kind", ROWS)
 def test_connections_go_on_in_the_next_files(captures: Path, tmp_path: Path, kind: str) -> None:
     inputs = cut(captures / "shared-nack-dlq.pcap", tmp_path, (0.1, 0.3, 0.31, 0.7))
