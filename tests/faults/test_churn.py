@@ -586,6 +586,30 @@ def test_connections_in_use_that_live_equally_long(seconds: float, times: int, e
     assert len(evidence["connections"]) == times
 
 
+@pytest.mark.parametrize(("clients", "times"), [(2, 4), (3, 3), (5, 4)])
+def test_several_clients_behind_one_address_are_cut_after_the_same_time(clients: int, times: int, tmp_path: Path) -> None:
+    starts = [client * 1_500 * MILLISECOND + time * 8_500 * MILLISECOND for time in range(times) for client in range(clients)]
+    talks = [in_use(number, start, 8 * SECOND) for number, start in enumerate(starts)]
+    _, evidence = only(findings_of(tmp_path, *talks), "regular-cut")
+    assert evidence["count"] == clients * times
+
+
+def test_one_that_comes_back_late_does_not_hide_that_the_others_are_cut_regularly(tmp_path: Path) -> None:
+    talks = [in_use(number, number * 9 * SECOND + (20 * SECOND if number > 2 else 0), 8 * SECOND) for number in range(6)]
+    _, evidence = only(findings_of(tmp_path, *talks), "regular-cut")
+    assert evidence["count"] == 6
+
+
+@pytest.mark.parametrize("clients", [2, 5])
+def test_a_broker_that_stops_a_few_times_does_not_cut_regularly(clients: int, tmp_path: Path) -> None:
+    talks: list[Conversation] = []
+    start = 0
+    for lives in (4 * SECOND, 9 * SECOND, 6 * SECOND, 14 * SECOND):
+        talks += [in_use(len(talks) + number, start, lives) for number in range(clients)]
+        start += lives + SECOND
+    assert with_code(findings_of(tmp_path, *talks), "regular-cut") == []
+
+
 @pytest.mark.parametrize("size", [1_000, 20_000])
 @pytest.mark.parametrize("times", [4, 7])
 def test_connections_in_use_that_carry_equally_much(size: int, times: int, tmp_path: Path) -> None:

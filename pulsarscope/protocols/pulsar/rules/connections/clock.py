@@ -224,7 +224,7 @@ def _report_hosts(clocks: Sequence[Sequence[Fact]], report: ReportFinding, *, mo
     clocks = sorted(clocks, key=lambda clock: -abs(_offset(clock[0])))
     worst, hosts = clocks[0][0], [clock[0].values["host"] for clock in clocks]
     offset = duration(abs(_offset(worst)))
-    alike = sorted(fact for clock in clocks for fact in clock)
+    alike = sorted((fact for clock in clocks for fact in clock), key=lambda fact: fact.where)
     sends = sum(fact.values["sends"] for fact in alike)
     evidence = {"frames": [worst.where.name], "host": hosts[0], "offset_ns": _offset(worst), "sends": sends}
     evidence["connections"] = [fact.where.connection for fact in alike[:DIAGNOSIS_NAMES_MAX]]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
@@ -62,20 +64,20 @@ def evaluate_regular_cuts(client: str, server: str, facts: Sequence[Fact], repor
     in_use_ns, back_ns = thresholds.ns("idle-cut-seconds"), thresholds.ns("regular-cut-back-seconds")
     cut = [
         fact
-        for fact in sorted(facts, key=lambda fact: fact.values["start"])
+        for fact in sorted(facts, key=lambda fact: fact.where.time)
         if fact.values["cut"] and fact.values["closed_by"] == SERVER and fact.values["course"][0] == "syn" and not fact.values["unheard"]
     ]
     if len(cut) < least:
         return
-    starts = sorted(fact.values["start"] for fact in facts if not fact.values["unheard"])
-    if any(not any(0 <= start - fact.where.time <= back_ns for start in starts) for fact in cut[:-1]):
+    starts = [fact.values["start"] for fact in facts if not fact.values["unheard"]]
+    if _returned(sorted(starts), [fact.where.time for fact in cut[:-1]], back_ns) < _MOST * (len(cut) - 1):
         return
     cut = [fact for fact in cut if fact.where.time - fact.values["course"][3] < in_use_ns and fact.values["lifetime"] >= shortest]
     bytes_min = thresholds["regular-cut-bytes"]
     measures = (
-        _alike(cut, lambda fact: fact.values["lifetime"], shortest, least),
-        _alike(cut, lambda fact: fact.values["course"][2], bytes_min, least),
-        _alike(cut, lambda fact: fact.values["course"][1], bytes_min, least),
+        _alike(cut, lambda fact: fact.values["lifetime"], shortest, least, shortest),
+        _alike(cut, lambda fact: fact.values["course"][2], bytes_min, least, shortest),
+        _alike(cut, lambda fact: fact.values["course"][1], bytes_min, least, shortest),
     )
     kind = max(range(len(measures)), key=lambda index: (len(measures[index]), -index))  # an even rate makes all alike
     if not (same := measures[kind]):
@@ -97,13 +99,17 @@ def evaluate_regular_cuts(client: str, server: str, facts: Sequence[Fact], repor
     report("regular-cut", first.where._replace(time=first.values["last"]), text, evidence)
 
 
-def _alike(cut: Sequence[Fact], value_of: Callable[[Fact], int], smallest: float, least: float) -> list[Fact]:
-    """Return the connections that have about the usual value, one after the other, if most do."""
+def _returned(starts: Sequence[int], ends: Sequence[int], back_ns: int) -> int:
+    """Return how many of these ends a start follows soon; `starts` are in order."""
+    following = ((end, bisect_left(starts, end)) for end in ends)
+    return sum(at < len(starts) and starts[at] - end <= back_ns for end, at in following)
+
+
+def _alike(cut: Sequence[Fact], value_of: Callable[[Fact], int], smallest: float, least: float, apart_ns: int) -> list[Fact]:
+    """Return the connections that have about the usual value, if most do, and enough of them were cut at times of their own."""
     if len(cut) < least or (usual := sorted(map(value_of, cut))[len(cut) // 2]) < smallest:
         return []
-    same: list[Fact] = []
-    for fact in cut:
-        # Connections that end together have one cause, such as a stop of the broker.
-        if abs(value_of(fact) - usual) <= _ALIKE * usual and (not same or fact.values["start"] >= same[-1].where.time):
-            same.append(fact)
-    return same if len(same) >= max(least, _MOST * len(cut)) else []
+    same = [fact for fact in cut if abs(value_of(fact) - usual) <= _ALIKE * usual]
+    # Connections that end together have one cause, such as a stop of the broker.
+    moments = 1 + sum(later.where.time - earlier.where.time >= apart_ns for earlier, later in pairwise(same))
+    return same if moments >= least and len(same) >= _MOST * len(cut) else []

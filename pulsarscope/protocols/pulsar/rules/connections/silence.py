@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
@@ -160,27 +161,30 @@ def report_still_silent(
 
     `silent`: facts on the connections on which they fell silent. `connections`: one fact for each connection of the client.
     """
-    ends = {fact.where.connection: fact for fact in connections}
-    reported: set[str] = set()
-    for fact in silent:
-        server = ends[fact.where.connection].values["server"] if fact.where.connection in ends else None
-        if server is None or server in reported:
+    servers = {fact.where.connection: fact.values["server"] for fact in connections}
+    begun: dict[str, list[Fact]] = {}
+    for fact in sorted(connections, key=lambda each: each.where.time):
+        begun.setdefault(fact.values["server"], []).append(fact)
+    done: dict[str, float] = {}  # up to when the later connections to a server have been looked at
+    for fact in sorted(silent, key=lambda each: each.where.time):
+        server = servers.get(fact.where.connection, "")
+        if fact.where.time < done.get(server, 0):
             continue
-        begun = sorted((each for each in connections if each.values["server"] == server), key=lambda each: each.where.time)
-        later = [each for each in begun if each.where.time > fact.where.time]
-        back = next((each.where.time for each in later if each.values["server_bytes"]), None)
+        later = [each for each in begun.get(server, ()) if each.where.time > fact.where.time]
+        back = next((each.where.time for each in later if each.values["server_bytes"]), inf)
+        done[server] = back
         mute = [
             each
             for each in later
             if each.values["client_bytes"]
-            and (back is None or each.where.time < back)
+            and each.where.time < back
             and not each.values["server_bytes"]
             and each.values["closed_by"] == CLIENT
             and each.values["end"] - each.where.time >= thresholds.ns("keepalive-lost-closed-seconds")
         ]
         if not mute:
             continue
-        reported.add(server)
+        done[server] = inf
         span = mute[-1].values["end"] - fact.where.time
         text = f"The broker {server} did not answer anything on {plural(len(mute), 'later connection')} of {client} either, which its host "
         text += (
