@@ -38,6 +38,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     std::panic::set_hook(Box::new(|_| ())); // a panic is an exception, which says so
     module.add("CONTRACT", CONTRACT)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(out_of_memory::end_without_memory, module)?)?;
     module.add_function(wrap_pyfunction!(capture::packets::walk_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(capture::packets::walk_pcapng, module)?)?;
     module.add_function(wrap_pyfunction!(capture::ring::ring_packets, module)?)?;

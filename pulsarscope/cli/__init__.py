@@ -11,6 +11,7 @@ from typing import NoReturn
 from pulsarscope.cli.arguments.plain_arguments import interrupted, plain_command
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import OutputError, PulsarscopeError, UsageError, internal_error
+from pulsarscope.model.platform import end_without_memory
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
@@ -21,6 +22,7 @@ def _show_warning(message: Warning | str, *_: object) -> None:
 def main() -> None:
     """Run the command line and exit: 0 done, 1 --fail-on, 2 usage, 3 no capture, 4 damaged input, 5 output incomplete, 6 fault."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    end_without_memory(tells=True)
     if sys.stdout is None:  # closed: typer would drop the help, and other writes would fail
         from pulsarscope.output.export.sink import ClosedStandardOutput
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pulsarscope import __version__
 from pulsarscope.cli.standard_error import warn
 from pulsarscope.model.errors import OutputError, PulsarscopeError, UsageError, system_reason
+from pulsarscope.model.platform import end_without_memory
 from pulsarscope.model.text import escape
 
 NAME = "pulsarscope"
@@ -19,6 +20,7 @@ LINK_TYPE_ETHERNET = 1
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Answer Wireshark's queries, or capture until it stops reading, and return the exit code."""
+    end_without_memory(tells=True)
     options = _parser().parse_known_args(arguments)[0]
     try:
         if options.extcap_interface not in (None, NAME):

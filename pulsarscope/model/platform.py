@@ -28,6 +28,10 @@ NATIVE_CONTRACT = 63
 NATIVE_HINT = "`pip install ./native` in a clone of pulsarscope builds it, with cargo"
 
 
+_ENDING: dict[str, bool] = {}
+"""How this process ends where the compiled reader has no memory; empty in a process of somebody else, which it aborts."""
+
+
 def install_command(extra: str) -> str:
     """Return the command that installs an extra of this package into this Python, from the same origin as the package."""
     import json  # noqa: PLC0415 - for a message
@@ -139,6 +143,11 @@ def load_native() -> tuple[Any, str]:
     return None, f"Python ({reason})"
 
 
+def end_without_memory(*, tells: bool) -> None:
+    """Let a process of pulsarscope end with the exit code of InternalError where the compiled reader has no memory; `tells`: and a line."""
+    _ENDING["tells"] = tells
+
+
 def refused_native() -> str | None:
     """Return the reason why an installed pulsarscope-native cannot be used; None if none is installed, or the user turned it off."""
     return None if os.environ.get(NATIVE) == "off" else _import_native()[1] or None
@@ -153,6 +162,8 @@ def _import_native() -> tuple[Any, str]:
     except ImportError as error:
         return None, f"pulsarscope-native cannot be loaded: {error}"
     if native.CONTRACT == NATIVE_CONTRACT:
+        if _ENDING and hasattr(native, "end_without_memory"):  # builds of this contract exist that always end the process
+            native.end_without_memory(**_ENDING)
         return native, ""
     return None, f"pulsarscope-native {native.__version__} has contract {native.CONTRACT}, not {NATIVE_CONTRACT}; {NATIVE_HINT}"
 

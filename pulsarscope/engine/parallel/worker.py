@@ -22,15 +22,15 @@ from pulsarscope.engine.parallel.channel import SentKeys, pack, pack_facts, pack
 from pulsarscope.engine.parallel.connection_shares import ProcessShare, framings_of
 from pulsarscope.engine.row_batch import PackedFacts, RowBatch, Totals
 from pulsarscope.engine.stall_warnings import stall_warnings
-from pulsarscope.model.errors import PulsarscopeError, internal_error
+from pulsarscope.model.errors import InternalError, PulsarscopeError, internal_error
+from pulsarscope.model.platform import end_without_memory
 from pulsarscope.model.records import ExchangeRow, FrameRow, MessageRow, Row
 
 FramePlace = tuple[int | None, int | None, int | None]
 """A frame by file, packet and sub."""
 
-OUT_OF_MEMORY = 77
+OUT_OF_MEMORY = InternalError.exit_code
 """Exit code of a process that ran out of memory."""
-
 
 LINES_FOLLOW = ...
 """Placeholder for prepared lines, which follow in a message of their own."""
@@ -210,6 +210,7 @@ def serve() -> None:
     """Carry out one task after the other, from standard input to standard output, until the other side closes either."""
     tasks, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of libraries must not get among the answers
+    end_without_memory(tells=False)  # the process that asks does
     warnings.simplefilter("ignore", PluginWarning)  # the process that asks has already warned
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:

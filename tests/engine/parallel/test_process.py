@@ -16,8 +16,9 @@ from pulsarscope.engine.parallel import process as module
 from pulsarscope.engine.parallel.process import Process
 from pulsarscope.engine.parallel.worker import Decode
 from pulsarscope.model.errors import InternalError, OutputError
+from pulsarscope.model.platform import load_native
 from tests.places import CAPTURES
-from tests.scenarios.hungry import Hungry
+from tests.scenarios.hungry import Hungry, HungryReader
 from tests.scenarios.options import Options
 from tests.scenarios.processes import is_there
 
@@ -85,6 +86,15 @@ def test_one_that_lacked_memory_is_reported_as_such() -> None:
         process.ask(Hungry())
         with pytest.raises(InternalError, match="had not enough memory"):
             process.answer()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux") or load_native()[0] is None, reason="needs Linux and the compiled reader")
+def test_one_whose_compiled_reader_lacked_memory_is_reported_as_such(capfd: pytest.CaptureFixture[str]) -> None:
+    with Process() as process:
+        process.ask(HungryReader())
+        with pytest.raises(InternalError, match="had not enough memory"):
+            process.answer()
+    assert not capfd.readouterr().err
 
 
 def test_one_that_failed_says_why_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
