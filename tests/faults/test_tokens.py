@@ -192,3 +192,22 @@ def test_a_lost_answer_to_one_challenge_is_not_missed_at_another(lost: int, time
             talk.client(response(5 * HOUR))
     rows = findings_of(tmp_path, talk.wait(8 * SECOND).client(PING).server(PONG).close())
     assert with_code(rows, "request-unanswered") == []
+
+
+@pytest.mark.parametrize("expires", [5, HOUR, None])
+@pytest.mark.parametrize("refused", ["AuthenticationError", "AuthorizationError"])
+def test_a_token_that_is_refused_when_it_is_renewed(expires: int | None, refused: str, tmp_path: Path) -> None:
+    """The broker's ERROR has no request id: it answers AUTH_RESPONSE, not a request that the capture lacks."""
+    talk = open_to(expires).wait(6 * SECOND).server(CHALLENGE).client(response(expires)).server(error(-1 % 2**64, refused))
+    rows = findings_of(tmp_path, talk.close("server"))
+    text, evidence = only(rows, "auth-failed")
+    assert text.startswith(f"AUTH_RESPONSE of 10.0.0.1 was refused with {refused}")
+    assert evidence["frames"] == ["0:9.1", "0:10.1"]
+    assert with_code(rows, "response-unrequested") == []
+
+
+def test_an_error_without_a_request_is_still_unrequested(tmp_path: Path) -> None:
+    talk = open_to(HOUR).wait(SECOND).server(error(-1 % 2**64, "AuthenticationError"))
+    rows = findings_of(tmp_path, talk.close("server"))
+    assert only(rows, "response-unrequested")
+    assert with_code(rows, "auth-failed") == []

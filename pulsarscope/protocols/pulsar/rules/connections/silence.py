@@ -135,9 +135,13 @@ def report_silent(context: RuleContext, row: ConnectionRow, side: str, command: 
     """Report a side that has not answered; `command`: its last one."""
     first, end = pings.places[0], row.end
     peer = f"client {context.client}" if side == CLIENT else f"broker {context.server}"
-    latest = f", its last command was {command.command} {duration(end - command.where.time)} before the end" if command else ""
-    closed = f"the {'broker' if row.closed_by == SERVER else 'client'} closed" if row.closed_by else "the connection is open"
-    unanswered = plural(pings.times, "PING")
+    latest = f"; its last command was {command.command}, {duration(end - command.where.time)} before the end" if command else ""
+    closed = (
+        f"the {'broker' if row.closed_by == SERVER else 'client'} closed the connection"
+        if row.closed_by
+        else "the connection is still open"
+    )
+    unanswered = plural(pings.times, "PING") if pings.times > 1 else "a PING"
     text = f"The {peer} has not answered {unanswered} for {duration(end - first.time)}{latest}; {closed}{gap_note(lost=context.lost)}."
     evidence = {
         "frames": frame_names([command.where.name if command else None, *(where.name for where in pings.places)]),

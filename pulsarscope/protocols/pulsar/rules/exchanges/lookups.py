@@ -340,7 +340,9 @@ def _evaluate_lookups(key: str, facts: Sequence[Fact], report: ReportFinding, th
             "Redirect": f"no lookup follows the redirect to {last['url']}",
         }.get(last["response"], f"it failed with {last['error']}")
         span = duration(last["answered"] - chain[0].where.time)
-        path = f"{plural(redirects, 'redirect')} in {span}: {listing(servers, ' → ', ' → ')}"
+        once = next((at for at, server in enumerate(servers) if server in servers[:at]), len(servers))
+        shown = [*servers[: once + 1], *([f"{len(servers) - once - 1:,} more"] if len(servers) > once + 2 else servers[once + 1 :])]
+        path = f"{plural(redirects, 'redirect')} in {span}: {listing(shown, ' → ', ' → ')}"
         text = f"The lookup of {topic} by {client} was redirected {'in circles' if circle else 'again and again'}, {path}; {ending}."
         hops = [
             {name: hop.values[name] for name in ("asked", "authoritative", "response", "url")} | {"frame": hop.where.name}

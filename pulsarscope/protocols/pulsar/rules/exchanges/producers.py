@@ -179,6 +179,10 @@ LIMIT = "reached max"
 """Part of a broker's message that refuses one more producer or consumer, regardless of its name."""
 
 
+OTHER_TYPE = "of different type"
+"""Part of a broker's message that refuses a consumer because the subscription is in use with another type."""
+
+
 def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure], noun: str, place: str, report: ReportFinding) -> None:
     first, last = refused[0], refused[-1]
     values = first.values
@@ -190,7 +194,10 @@ def _report_refused(code: str, refused: Sequence[Fact], holders: Sequence[Tenure
     times = f", {len(refused):,} times in {duration(last.where.time - requested)}" if len(refused) > 1 else ""
     name = f"{noun} {values['name']}" if values["name"] else f"a {noun} without a name"
     held = "; ".join(holder.claim(noun, answered, requested) for holder in holders[:HOLDERS_MAX])
-    holder_text = f'the broker says "{said}"' if at_limit else held or "its holder is not in the capture"
+    if OTHER_TYPE in said.lower() and holders:  # whether these are alive does not matter
+        holder_text = f"its type differs from that of {listing([holder.title(noun) for holder in holders[:HOLDERS_MAX]])}"
+    else:
+        holder_text = f'the broker says "{said}"' if at_limit or OTHER_TYPE in said.lower() else held or "its holder is not in the capture"
     text = f"{capitalized(name)} ({values['mode']}) was refused on {place} with {values['error']}{times}: {holder_text}."
     attempts = [{"frame": fact.where.name, "epoch": fact.values.get("epoch"), "mode": fact.values["mode"]} for fact in refused]
     evidence = {

@@ -147,6 +147,7 @@ class RequestRule(ConnectionRule):
         "_opening",
         "_probes",
         "_queued",
+        "_renewal",
         "_slow_until",
         "_unanswered",
         "_unrequested",
@@ -175,6 +176,8 @@ class RequestRule(ConnectionRule):
         """Frame names of PRODUCERs that request to wait for their turn; their answers may come late."""
         self._probes: dict[str, None] = NOTHING
         """Frame names of PARTITIONED_METADATA requests that only check whether a topic exists."""
+        self._renewal: str | None = None
+        """Frame name of the latest AUTH_RESPONSE, until it is refused."""
         self._moved: dict[str, tuple[str, Where, str, dict[str, Any]]] = NOTHING
         """By id of producers from before the capture, the finding about the first SEND that a broker refused because it gives up the topic,
         until it closes the producer, or the client opens it again, or looks up its topics."""
@@ -247,6 +250,14 @@ class RequestRule(ConnectionRule):
         credentials = f" {self._credentials}" if self._credentials and (code, row.request) == ("auth-failed", "CONNECT") else ""
         return code, where, refusal_text(f"{self._title(row)}{credentials}", row.request, row.error, row.error_message), evidence
 
+    def _refused_renewal(self, row: ExchangeRow, renewal: str) -> None:
+        """Report an ERROR without a request id, by which a broker refuses the credentials of an AUTH_RESPONSE."""
+        where = where_of(row)
+        text = refusal_text(f"AUTH_RESPONSE of {host(self._context.client)}", "AUTH_RESPONSE", row.error, row.error_message)
+        evidence = {"frames": [renewal, where.name], "request": "AUTH_RESPONSE", "topic": None, "error": row.error}
+        self._context.report("auth-failed", where, text, evidence)
+        self._renewal = None
+
     def _exchange(self, row: ExchangeRow) -> None:
         if self._doubtful:
             self._settle(row.time - HOLE_NANOSECONDS_MAX)
@@ -254,7 +265,11 @@ class RequestRule(ConnectionRule):
             self._connected_at = row.time
         self._refusal(row)
         self._ping(row)
-        if row.status == "unrequested":
+        if row.request == "AUTH_CHALLENGE" and row.status == "ok":
+            self._renewal = response_name(row)
+        if row.status == "unrequested" and row.error in AUTHORIZATION_ERRORS and row.key == "-1" and self._renewal is not None:
+            self._refused_renewal(row, self._renewal)
+        elif row.status == "unrequested":
             where = where_of(row)
             count, first, _ = self._unrequested.get(row.response or "", (0, where, 0))
             self._unrequested = self._unrequested or {}

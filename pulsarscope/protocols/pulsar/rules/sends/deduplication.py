@@ -48,6 +48,9 @@ FORGET_NS = 3_600_000_000_000
 """Time without facts after which a producer is evaluated: a producer that returns after an hour has nothing to resend."""
 
 
+SHOWN_IDS = 5
+"""Number of sequence ids that a sentence names."""
+
 NON_PERSISTENT = "non-persistent://"
 
 
@@ -119,7 +122,7 @@ def _report_regressions(producer: ProducerReport, session: Fact, *, deduplicates
         return
     _, number, highest = regressions[0]
     times = (0 if again else values["repeated_count"]) + lower
-    ids = listing([f"{sent} after {highest_before}" for _, sent, highest_before in regressions])
+    ids = _sample_text([f"{sent} after {highest_before}" for _, sent, highest_before in regressions], times)
     text = f" sent {plural(times, 'message')} with a sequence id that is not above those before: {ids}"
     producer.add(
         "sequence-regression",
@@ -204,14 +207,22 @@ def _report_dropped(producer: ProducerReport, session: Fact, earlier: Sequence[F
     all_resent = is_resend(values["dropped_lowest"], values["dropped_highest"][1])
     resends = values["dropped_count"] if all_resent else len(resent)
     for code, dropped, times, kind in (
-        ("message-duplicate-dropped", fresh, values["dropped_count"] - resends, "that were not seen to wait for a receipt"),
-        ("resend-deduplicated", resent, resends, "that were sent again" if again else "that were sent again after a reconnect"),
+        ("message-duplicate-dropped", fresh, values["dropped_count"] - resends, ", though the capture shows no earlier copy"),
+        ("resend-deduplicated", resent, resends, " that were sent again" if again else " that were sent again after a reconnect"),
     ):
         if dropped:
-            ids = listing([str(number) for _, number in dropped])
-            text = f": the broker dropped {times:,} of {plural(values['sent'], 'SEND')} as duplicates {kind}, sequence id {ids}"
+            ids = _sample_text([str(number) for _, number in dropped], times)
+            noun = "sequence ids" if times > 1 else "sequence id"
+            text = f": the broker dropped {times:,} of {plural(values['sent'], 'SEND')} as duplicates{kind}: {noun} {ids}"
             names = frame_names(frame for frame, _ in dropped)
             producer.add(code, session, text, frames=names, count=times, stored=values["stored"])
+
+
+def _sample_text(names: Sequence[str], times: int) -> str:
+    """Return the first of some names, which are a sample of this number, and how many more there are."""
+    shown = names[:SHOWN_IDS]
+    more = times - len(shown)
+    return f"{', '.join(shown)} and {more:,} more" if more > 0 else listing(shown)
 
 
 def _stored(session: Fact) -> int:

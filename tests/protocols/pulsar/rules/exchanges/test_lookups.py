@@ -31,6 +31,16 @@ def test_two_brokers_that_send_each_other_the_client_are_a_loop(tmp_path: Path) 
     assert evidence["frames"] == [f"0:{packet}.1" for packet in range(11, 17)]
 
 
+def test_a_long_circle_is_named_once(tmp_path: Path) -> None:
+    item, two = brokers()
+    for at in range(1, 13, 2):
+        wait_until(item, at * SECOND).client(lookup(at)).server(lookup_response("Redirect", TO_TWO, at))
+        wait_until(two, (at + 1) * SECOND).client(lookup(at)).server(lookup_response("Redirect", TO_ONE, at))
+    text, evidence = only(findings_of(tmp_path, item, two), "lookup-loop")
+    assert ": 10.0.0.2:6650 → 10.0.0.3:6650 → 10.0.0.2:6650 → 9 more; " in text
+    assert (evidence["redirects"], len(evidence["hops"])) == (12, 12)
+
+
 def test_one_redirect_is_none(tmp_path: Path) -> None:
     item, two = brokers()
     wait_until(item, SECOND).client(lookup(1)).server(lookup_response("Redirect", TO_TWO, 1)).close()

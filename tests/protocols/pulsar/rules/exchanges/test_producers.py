@@ -311,3 +311,14 @@ def test_a_limit_of_consumers_is_not_the_fault_of_a_holder(tmp_path: Path) -> No
     text, evidence = only(findings_of(tmp_path, first, late), "consumer-busy")
     assert f'the broker says "{said}"' in text
     assert evidence["holders"] == []
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_another_type_is_not_the_fault_of_a_holder_that_may_be_dead(tmp_path: Path, held: bool) -> None:
+    said = "Subscription is of different type. Active subscription type of 'Exclusive' is different."
+    first = connected().client(subscribe(request=1)).server(success(1))
+    late = connected(40100, start=SECOND).client(subscribe(request=1)).server(error(1, "ConsumerBusy", said))
+    text, _ = only(findings_of(tmp_path, *([first] if held else []), late), "consumer-busy")
+    assert ("its type differs from that of consumer " in text) == held
+    assert ('the broker says "Subscription is of different type. ' in text) != held
+    assert "has held it" not in text
