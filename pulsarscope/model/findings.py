@@ -311,6 +311,14 @@ TCP_CODES = table(
         to_act="the network's operators",
     ),
     TCP.warning(
+        "connect-delayed",
+        "A TCP connection opened only after its first packets had been sent again: a second or more was lost.",
+        "The network or a firewall dropped a SYN or its answer, or the server's queues of new connections are full: look there for "
+        "overflowed listen queues and dropped SYNs (nstat -az TcpExtListenOverflows TcpExtListenDrops), and at a firewall's table of "
+        "connections. If the server repeats its answer although the client has confirmed it, its accept queue is full.",
+        to_act="the network's or the broker's operators",
+    ),
+    TCP.warning(
         "path-delay",
         "One side's data are acknowledged so late that everything between client and broker waits for the network.",
         "A host acknowledges at once, even if its broker or client is slow: the path is long, a slow link has a full queue, or the other "

@@ -25,6 +25,7 @@ from pulsarscope.tcp.captured_twice import note_handshake_copy
 from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, open_connection
 from pulsarscope.tcp.connection_table import ConnectionTable
 from pulsarscope.tcp.copies import Identity, identity
+from pulsarscope.tcp.delayed_opening import note_handshake_again
 from pulsarscope.tcp.first_close import note_end
 from pulsarscope.tcp.measured_acks import note_in_order, note_packet
 from pulsarscope.tcp.pieces import Piece, at_moment
@@ -296,6 +297,7 @@ class Assembler(ConnectionTable):
                 return
         if flags & SYN:
             note_handshake_copy(connection, index, segment)
+            note_handshake_again(connection, index, segment)
         if connection.ended:
             stream.receive_late(segment, copied=file > connection.ended_file or time < connection.ending)
         elif flags & RST:

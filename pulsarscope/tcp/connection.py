@@ -9,18 +9,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, overl
 import msgspec
 
 from pulsarscope.model.flow import FILE_SHIFT, reverse_key
-from pulsarscope.model.limits import (
-    CLOSED_CONNECTION_NANOSECONDS,
-    HOLE_NANOSECONDS_MAX,
-    HOLE_PACKETS_MAX,
-    IDLE_CONNECTION_NANOSECONDS,
-)
+from pulsarscope.model.limits import CLOSED_CONNECTION_NANOSECONDS, HOLE_NANOSECONDS_MAX, HOLE_PACKETS_MAX, IDLE_CONNECTION_NANOSECONDS
 from pulsarscope.model.tcp_flags import ACK, RST, SYN
 from pulsarscope.tcp.copies import identity
 from pulsarscope.tcp.pieces import NO_ITEMS
 from pulsarscope.tcp.sequence import SEQUENCE_MASK, UNKNOWN, sequence_difference
 from pulsarscope.tcp.stream import Stream
-from pulsarscope.tcp.stream_findings import Log, Where, finding
+from pulsarscope.tcp.stream_findings import DelayedOpening, Log, Where, finding
 
 if TYPE_CHECKING:
     from pulsarscope.capture import Owner, Segment
@@ -109,6 +104,7 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     """True when `midstream-start` was reported or does not apply."""
     buffered: int = 0
     """Bytes in its reorder buffers that the assembler has accounted for."""
+    delayed: DelayedOpening | None = None
     events: ConnectionEvents | None = None
     """Events of the current block."""
     processes: tuple[str, ...] = ()
@@ -361,7 +357,7 @@ _APART = frozenset({"key", "name", "index", "streams", "items", "log"})
 
 _SELDOM = {
     Stream: ("outside", "copies", "gaps", "buffer", "window", "resending", "ack_times", "finding_counts", "delivered", "comparison"),
-    Connection: ("reset", "strays", "processes", "pods", "events"),
+    Connection: ("reset", "strays", "delayed", "processes", "pods", "events"),
 }
 """Fields that are empty for most connections. A connection with a non-empty one is not packed."""
 

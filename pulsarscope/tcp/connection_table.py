@@ -23,6 +23,7 @@ from pulsarscope.model.text import duration, plural
 from pulsarscope.tcp.captured_twice import are_many, count_duplicates, typical_time
 from pulsarscope.tcp.connection import ClosedConnection, ClosedElsewhere, Connection, ConnectionEvents, EventList, acknowledged_offset, pack
 from pulsarscope.tcp.copies import are_apart
+from pulsarscope.tcp.delayed_opening import report_delayed_opening
 from pulsarscope.tcp.delivered import let_block_go
 from pulsarscope.tcp.resets import was_in_flight
 from pulsarscope.tcp.sequence import UNKNOWN
@@ -206,8 +207,7 @@ class ConnectionTable:
         if connection.closed == "open" and connection.reset is not None:
             self._note_reset(connection, connection.reset[0], connection.reset[2])
             connection.closed = "rst"
-        first, second = connection.streams
-        for stream, peer in ((first, second), (second, first)):
+        for stream, peer in zip(connection.streams, connection.streams[::-1], strict=True):
             if not stream.captured and peer.segments:
                 text = f"The capture has no packet from {stream.source}: what it answered cannot be judged."
                 self._note(connection, "one-sided-capture", text, {"direction": stream.index})
@@ -215,9 +215,10 @@ class ConnectionTable:
             self._comparable_bytes -= stream.drop_delivered(stream.generation)
             report_stalls(stream, peer, None if acknowledged == UNKNOWN else acknowledged, connection.last)
             stream.end(connection.last, acknowledged, reset=connection.closed == "rst" and connection.closed_by == 1 - stream.index)
+        report_delayed_opening(connection)
         if connection.closed_by is not None and connection.answers_lost_fin(connection.closed_by):
             connection.closed_by = 1 - connection.closed_by
-        if connection.closed == "open" and first.ended and second.ended:
+        if connection.closed == "open" and all(stream.ended for stream in connection.streams):
             connection.closed = "fin"
         count_duplicates(connection)
         connection.ended = connection.closing = True
@@ -282,8 +283,7 @@ class ConnectionTable:
             waits = elsewhere is not None and elsewhere.finish_closed(time, closed[0].closed_at if closed else BEHIND_ALL)
             if not closed or (not full and (waits or time - closed[0].end <= 2 * CLOSED_CONNECTION_NANOSECONDS)):
                 break
-            connection = closed.popleft()
-            if connection.finished:
+            if (connection := closed.popleft()).finished:
                 continue
             if full and not self._full:
                 self._full = True

@@ -84,6 +84,14 @@ class ClosedWindow(msgspec.Struct, gc=False):
         return f"{source} closed its receive window {plural(self.count, 'time')}, for {duration(self.closed)} in total."
 
 
+class DelayedOpening(msgspec.Struct, gc=False):
+    """What was sent again in a handshake: numbers of packets, and the time of the latest, ns."""
+
+    syns: int = 0
+    answers: int = 0
+    latest: int = 0
+
+
 class Retransmissions(msgspec.Struct, gc=False):
     """Retransmissions that begin at the same offset of a stream."""
 

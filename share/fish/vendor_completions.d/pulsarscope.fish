@@ -368,18 +368,18 @@ function __pulsarscope_list
                 broker-silent broker-undecided broker-unreachable bytes-awaited bytes-skipped capture-malformed capture-order \
                 capture-truncated captured-twice certificate-expires checksum-absent checksum-mismatch chunk-abandoned chunk-cap \
                 chunk-dropped chunk-duplicate chunk-incomplete chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck \
-                churn-undecided client-not-reading clock-skew command-before-connect command-too-new compression-useless \
-                connection-churn connection-closed-by-broker connection-closed-by-client connection-reset connection-unknown \
-                consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused \
-                consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb \
-                decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-out-of-order delivered-to-both \
-                delivery-behind dispatch-limited dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping \
-                fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed \
-                frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-late \
-                keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced listed-broker-dead lookup-loop \
-                memory-cap message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large \
-                message-too-large-dropped messages-skipped midstream-start most-dead-lettered most-redelivered nested-too-deep \
-                nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
+                churn-undecided client-not-reading clock-skew command-before-connect command-too-new compression-useless connect-delayed \
+                connect-dropped connection-churn connection-closed-by-broker connection-closed-by-client connection-reset \
+                connection-unknown consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking \
+                consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag \
+                decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-out-of-order \
+                delivered-to-both delivery-behind dispatch-limited dissector-failed encrypted-payload end-of-topic entry-damaged \
+                failover-flapping fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap \
+                frame-malformed frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 \
+                keepalive-late keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced listed-broker-dead \
+                lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice \
+                message-too-large message-too-large-dropped messages-skipped midstream-start most-dead-lettered most-redelivered \
+                nested-too-deep nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
                 num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
                 packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck path-delay \
                 pattern-without-topics payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed \
@@ -412,9 +412,9 @@ function __pulsarscope_list
                 certificate-expires-days chunk-stuck-seconds churn-busy churn-few-least churn-frames churn-interval-seconds churn-least \
                 churn-rate churn-slow-interval-seconds churn-undecided-interval-seconds churn-undecided-least \
                 client-not-reading-close-seconds client-not-reading-seconds clock-skew-seconds compression-useless-entries \
-                compression-useless-percent connection-churn-seconds connection-closed-by-client-seconds connection-unknown-seconds \
-                consumer-behind-backlog-seconds consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor \
-                consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-long-factor \
+                compression-useless-percent connect-dropped-seconds connection-churn-seconds connection-closed-by-client-seconds \
+                connection-unknown-seconds consumer-behind-backlog-seconds consumer-behind-beside-factor consumer-behind-beside-seconds \
+                consumer-behind-factor consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-long-factor \
                 consumer-behind-long-seconds consumer-behind-messages consumer-behind-seconds consumer-churn-held-seconds \
                 consumer-churn-messages consumer-id-reused-seconds consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds \
                 consumer-not-acking-collecting-seconds consumer-not-acking-first-seconds consumer-not-acking-limit \
@@ -467,18 +467,18 @@ function __pulsarscope_list
                 broker-outage broker-silent broker-undecided broker-unreachable bytes-awaited bytes-skipped capture-malformed \
                 capture-order capture-truncated captured-twice certificate-expires checksum-absent checksum-mismatch chunk-abandoned \
                 chunk-cap chunk-dropped chunk-duplicate chunk-incomplete chunk-invalid chunk-missing chunk-size-mismatch chunk-stuck \
-                churn-undecided client-not-reading clock-skew command-before-connect command-too-new compression-useless \
-                connection-churn connection-closed-by-broker connection-closed-by-client connection-reset connection-unknown \
-                consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking consumer-paused \
-                consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag decompress-bomb \
-                decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-out-of-order delivered-to-both \
-                delivery-behind dispatch-limited dissector-failed encrypted-payload end-of-topic entry-damaged failover-flapping \
-                fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap frame-malformed \
-                frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 keepalive-late \
-                keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced listed-broker-dead lookup-loop \
-                memory-cap message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice message-too-large \
-                message-too-large-dropped messages-skipped midstream-start most-dead-lettered most-redelivered nested-too-deep \
-                nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
+                churn-undecided client-not-reading clock-skew command-before-connect command-too-new compression-useless connect-delayed \
+                connect-dropped connection-churn connection-closed-by-broker connection-closed-by-client connection-reset \
+                connection-unknown consumer-behind consumer-busy consumer-churn consumer-corrupt consumer-id-reused consumer-not-acking \
+                consumer-paused consumer-starved consumer-undecided cursor-reset data-after-close dead-lettered decode-lag \
+                decompress-bomb decompress-failed decrypt-failed delay-early delay-ignored delay-late delivered-out-of-order \
+                delivered-to-both delivery-behind dispatch-limited dissector-failed encrypted-payload end-of-topic entry-damaged \
+                failover-flapping fetch-too-small fetched-twice file-unreadable foreign-protocol fragment-incomplete fragment-overlap \
+                frame-malformed frame-too-large frame-truncated frame-unfinished http-on-plain-port idle-cut interface-gone invalid-utf8 \
+                keepalive-late keepalive-lost key-on-two-consumers key-out-of-order key-shared-blocked ledger-fenced listed-broker-dead \
+                lookup-loop memory-cap message-corrupted message-duplicate-dropped message-set-corrupt message-stored-twice \
+                message-too-large message-too-large-dropped messages-skipped midstream-start most-dead-lettered most-redelivered \
+                nested-too-deep nesting-too-deep network-loss network-stall non-persistent-dropped not-a-capture not-kafka07 not-pulsar \
                 num-messages-mismatch offset-out-of-range offset-skipped one-sided-capture overlap-conflict packet-duplicate \
                 packet-length-odd packet-malformed packets-dropped packets-skipped partition-skew partition-stuck path-delay \
                 pattern-without-topics payload-decoder-failed permits-negative processed-twice produce-lost produce-unconfirmed \

@@ -64,7 +64,11 @@ def evaluate_outages(
         end = None if lost is None else cut.get(lost.where.connection)
         is_silent = end is not None and end.values["code"] == SILENT and since <= until
         silent_at = end.where.time if end is not None and is_silent and slow else 0  # its host took connections all the time
-        if not (between or silent_at) or (lost is None and not slow):
+        is_long = any(
+            kinds_of([fact]) == ["unanswered"] and fact.values["end"] - fact.where.time >= thresholds.ns("connect-dropped-seconds")
+            for fact in between
+        )
+        if not (between or silent_at) or (lost is None and not slow and not is_long):
             continue
         explained.update(fact.where for fact in slow)
         since = silent_at or since or between[0].where.time
@@ -83,6 +87,7 @@ def evaluate_outages(
             "count": len(between),
             "span_ns": until - since,
             **(thresholds.evidence("broker-down-closing-seconds") if is_withdrawn else {}),
+            **(thresholds.evidence("connect-dropped-seconds") if is_long and lost is None else {}),
         }
         if slow:
             slowest = max(slow, key=lambda fact: int(fact.values["evidence"]["latency_ns"]))

@@ -18,7 +18,13 @@ from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_
 from pulsarscope.protocols.pulsar.rules.connections.handshakes import evaluate_handshakes
 from pulsarscope.protocols.pulsar.rules.connections.outages import SILENT, evaluate_outages
 from pulsarscope.protocols.pulsar.rules.connections.silence import report_still_silent
-from pulsarscope.protocols.pulsar.rules.connections.unopened import evaluate_unopened, failure_of, kinds_of, without_unseen
+from pulsarscope.protocols.pulsar.rules.connections.unopened import (
+    evaluate_dropped,
+    evaluate_unopened,
+    failure_of,
+    kinds_of,
+    without_unseen,
+)
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH, WITHDRAWN
 from pulsarscope.protocols.pulsar.rules.exchanges.requests import LATE, late_text
@@ -220,6 +226,7 @@ def _evaluate_reach(client: str, facts: Sequence[Fact], report: ReportFinding, t
         late = evaluate_outages(client, server, failures, served, late, cut, report, thresholds)
         if not failures:
             continue
+        evaluate_dropped(client, server, failures, served, report, thresholds)
         named = [fact for fact in advertised if any(may_be(address, server) for address in fact.values["addresses"])]
         before = [fact for fact in named if fact.where.time <= failures[-1].where.time]
         led = [fact for fact in failures if before and fact.where.time >= before[0].where.time]

@@ -9,7 +9,7 @@ from pulsarscope.dissect.contract.rules import UNREAD, Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
-from pulsarscope.model.text import duration
+from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
 from pulsarscope.protocols.pulsar.text.formatting import listing, port
@@ -23,6 +23,14 @@ CODES = table(
         ("never-opened",),
         to_act="the application, or the broker's operators",
     ),
+    SESSION.warning(
+        "connect-dropped",
+        "A broker that answers other connections of a client left some without an answer, however often their SYN was sent again.",
+        "A firewall or NAT drops them, or its table of connections is full; or the broker's host does, as its queues of new connections "
+        "are full: see there nstat -az TcpExtListenOverflows TcpExtListenDrops. Each attempt costs the client its connection timeout.",
+        ("never-opened",),
+        to_act="the network's or the broker's operators",
+    ),
 )
 
 THRESHOLDS = (
@@ -35,6 +43,13 @@ THRESHOLDS = (
         SECONDS,
         "Time over which a client begins them; one that has lost its broker tries it a few times, and then uses another one.",
         ("listed-broker-dead",),
+    ),
+    Threshold(
+        "connect-dropped-seconds",
+        2,
+        SECONDS,
+        "Time for which a SYN is sent again without an answer: it is lost more than once.",
+        ("connect-dropped", "broker-outage"),
     ),
 )
 
@@ -64,6 +79,38 @@ def without_unseen(failures: Iterable[Fact], connections: Iterable[Fact]) -> lis
     heard = [(bool(fact.values["client_bytes"]), bool(fact.values["server_bytes"])) for fact in connections]
     is_one_sided = (True, True) not in heard and any(client != server for client, server in heard)
     return [fact for fact in failures if not (is_one_sided and failure_of(fact) == "unanswered")]
+
+
+def evaluate_dropped(
+    client: str, server: str, failures: Sequence[Fact], served: Sequence[Fact], report: ReportFinding, thresholds: Thresholds
+) -> None:
+    """Report connections without an answer to their SYNs while others to this server (`served`) worked, and before it answered one more.
+
+    Those before the first, or between two, are a time without a broker, and after the last one nobody may be there any more.
+    """
+    last = max((fact.where.time for fact in served), default=0)
+    least_ns = thresholds.ns("connect-dropped-seconds")
+    dropped = []
+    for fact in failures:
+        begun, end = fact.where.time, fact.values["end"]
+        before = [other for other in served if other.where.time <= begun]
+        meanwhile = any(other.values["end"] > begun for other in before)
+        if failure_of(fact) == "unanswered" and end - begun >= least_ns and begun < last and meanwhile:
+            dropped.append(fact)
+    if not dropped:
+        return
+    longest = max(fact.values["end"] - fact.where.time for fact in dropped)
+    text = f"{server} never answered {plural(len(dropped), 'connection')} of client {client}, whose SYNs were sent again for up to "
+    text += f"{duration(longest)}, and answered {plural(len(served), 'other')}."
+    evidence = {
+        "connections": [fact.where.connection for fact in dropped[:DIAGNOSIS_NAMES_MAX]],
+        "server": server,
+        "count": len(dropped),
+        "answered": len(served),
+        "longest_ns": longest,
+        **thresholds.evidence("connect-dropped-seconds"),
+    }
+    report("connect-dropped", dropped[0].where, text, evidence)
 
 
 def evaluate_unopened(
