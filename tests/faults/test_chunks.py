@@ -128,3 +128,24 @@ def test_chunks_that_are_delivered_long_after_they_were_sent(tmp_path: Path, min
     codes = {row.code for row in findings_of(tmp_path, sender.close(), waiting)}
     assert "rule-failed" not in codes
     assert ("chunk-abandoned" in codes) == (minutes < 10)
+
+
+def delivered_in_part(last: bool, lost: str) -> list[Conversation]:
+    """A producer that sends four chunks, and a consumer that gets two or three of them, where the capture may lack bytes."""
+    waiting = subscribed(connected()).client(flow(100))
+    if lost == "before":
+        waiting.lose("server", 400).server(PONG)
+    start = 2 * SECOND
+    sender = chunks(connected(40001, host="10.0.0.7", start=start).client(producer()).server(created()), "client", range(4), 4, "u")
+    chunks(wait_until(waiting, start + SECOND), "server", [0, 1], 4, "u")
+    if lost in ("client", "server"):
+        waiting.lose(lost, 400)
+    if last:
+        chunks(waiting, "server", [3], 4, "u")
+    return [sender, waiting.wait(10 * SECOND).client(PING).server(PONG)]
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(("lost", "stuck"), [("nothing", 1), ("before", 1), ("client", 1), ("server", 0)])
+def test_chunks_are_stuck_unless_the_capture_may_lack_them(last: bool, lost: str, stuck: int, tmp_path: Path) -> None:
+    assert len(with_code(findings_of(tmp_path, *delivered_in_part(last, lost)), "chunk-stuck")) == stuck

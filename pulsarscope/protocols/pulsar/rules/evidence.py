@@ -112,9 +112,10 @@ def may_lack(context: RuleContext, since: int, until: int, side: str = CLIENT) -
     return any(size >= SHORTEST_FRAME for size in _gaps(context, sender, since, until))
 
 
-def latest_lack(context: RuleContext, until: int) -> int:
-    """Return the time of the client's latest missing bytes, up to the current time `until`; -1: none are missing."""
-    times = [gap.where.time for gap in _gaps_of(context, context.client) if gap.where.time <= until]
+def latest_lack(context: RuleContext, until: int, side: str = CLIENT) -> int:
+    """Return the time of one side's latest missing bytes, up to the current time `until`; -1: none are missing."""
+    sender = context.client if side == CLIENT else context.server
+    times = [gap.where.time for gap in _gaps_of(context, sender) if gap.where.time <= until]
     return until if len(times) >= STREAM_FINDINGS_MAX else max(times, default=-1)
 
 

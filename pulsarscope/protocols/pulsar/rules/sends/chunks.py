@@ -23,14 +23,14 @@ from pulsarscope.dissect.contract.rules import (
 )
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
-from pulsarscope.model.flow import CLIENT
+from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
 from pulsarscope.protocols.pulsar.message_ids import entry_key
-from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, frame_names, may_lack
+from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, frame_names, latest_lack, may_lack
 
 CODES = table(
     SESSION.warning(
@@ -90,6 +90,8 @@ class ChunkReceiver(msgspec.Struct):
     disordered: int = 0
     waited_ns: int = 0
     """Time from the last chunk to the end of the connection."""
+    lost_at: int = -1
+    """Time of the latest bytes of the server that the capture lacks, ns; -1: none."""
 
     def waited_since(self, time: int) -> int:
         """Return how much of the time from the last chunk to the end of the connection came after a time, ns."""
@@ -139,6 +141,7 @@ class ChunkRule(ConnectionRule):
         if (values := _chunk_values(row)) is None:
             return
         values["consumer_id"] = consumer = (row.fields or {}).get("consumer_id", -1)
+        values["lost_at"] = latest_lack(self._context, row.time, SERVER)
         self._context.emit_fact(CHUNKS, values["uuid"], where_of(row), "delivered", values)
         key = values["uuid"], consumer
         self._incomplete.pop(key, None)
@@ -151,7 +154,8 @@ class ChunkRule(ConnectionRule):
             for uuid in self._unsent:
                 self._context.emit_fact(CHUNKS, uuid, last, "left", {"time": row.end})
         for uuid, consumer in self._incomplete:
-            self._context.emit_fact(CHUNKS, uuid, last, "ended", {"consumer_id": consumer, "lost": self._context.lost})
+            values = {"consumer_id": consumer, "lost_at": latest_lack(self._context, row.end, SERVER)}
+            self._context.emit_fact(CHUNKS, uuid, last, "ended", values)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Skip frames without a chunk; see `ConnectionRule.batch`."""
@@ -215,8 +219,8 @@ class ChunkedMessage(msgspec.Struct):
         elif what == "left":
             self.left = max(self.left or 0, values["time"])
         elif what == "ended":
-            if consumer in self.receivers:
-                self.receivers[consumer].waited_ns = where.time - self.receivers[consumer].last.time
+            if (receiver := self.receivers.get(consumer)) is not None:
+                receiver.waited_ns, receiver.lost_at = where.time - receiver.last.time, values["lost_at"]
         else:
             self.latest = values
             self.sizes.setdefault(chunk, values["size"])
@@ -228,7 +232,7 @@ class ChunkedMessage(msgspec.Struct):
     def _deliver(self, consumer: tuple[str, int], where: Where, chunk: int, values: dict[str, Any]) -> None:
         receiver = self.receivers.setdefault(consumer, ChunkReceiver([], where, values["subscription"]))
         receiver.add(chunk, values["count"])
-        receiver.last = where
+        receiver.last, receiver.lost_at = where, values["lost_at"]
         add_sample(receiver.frames, where.name)
 
 
@@ -261,6 +265,8 @@ def _evaluate_receiver(
         text += f", but {receiver.disordered} of them out of order: the consumer drops the message."
     elif missing[0] in message.sent and (missing[0] < max(receiver.chunks) or receiver.waited_ns > thresholds.ns("chunk-stuck-seconds")):
         first = missing[0]
+        if receiver.lost_at >= message.sent[first].time:
+            return  # the capture may lack its delivery
         fate = "no receipt answered"
         if first in message.stored:
             fate = f"the broker stored as {message.stored[first]}" if message.stored[first] else "the broker dropped as a duplicate"
