@@ -83,13 +83,13 @@ class Coverage:
             return
         if len(self._broker_ports) < DIAGNOSIS_NAMES_MAX:
             self._broker_ports.add(port)
-        self._counts[STILL_OPEN] += row.closed == "open"
+        has_both = bool(row.client_bytes and row.server_bytes)
+        self._counts[STILL_OPEN] += row.closed == "open" and has_both  # the end of a connection shows in both directions
         self._counts["midstream"] += row.opened == "midstream"
         missing = (row.client_missing or 0) + (row.server_missing or 0)
         self._missing_bytes += missing
         self._counts["missing-bytes"] += bool(missing)
-        if not (row.client_bytes and row.server_bytes):
-            self._counts["one-sided"] += 1
+        self._counts["one-sided"] += not has_both
         if row.client_frames and row.server_frames:
             self._start = min(row.start, self._start) if self.judged else row.start
             self._end = max(row.end, self._end)

@@ -170,3 +170,8 @@ def test_what_a_finding_explains_is_not_said_again() -> None:
     (encrypted, unopened) = coverage.not_judged({"never-opened": {"0:8", "0:5"}, "encrypted": {"0:8"}})
     assert encrypted == ("encrypted", {"connections": 1})
     assert unopened == ("never-opened", {"refused": 1, "reset": 0, "unanswered": 0, "servers": ["10.0.0.3:6650"]})
+
+
+def test_what_one_direction_leaves_open_is_not_named_twice() -> None:
+    connection = {"closed": "open", "closed_by": None, "server_bytes": 0, "server_frames": 0}
+    assert [part.code for part in covered(LONG | connection).not_judged()] == ["one-sided"]

@@ -586,6 +586,14 @@ def test_connections_in_use_that_live_equally_long(seconds: float, times: int, e
     assert len(evidence["connections"]) == times
 
 
+@pytest.mark.parametrize("by", ["client", "server"])
+def test_a_capture_of_the_broker_alone_does_not_show_who_ended_connections(by: str, tmp_path: Path) -> None:
+    talks = [in_use(number, number * 9 * SECOND, 8 * SECOND, by=by) for number in range(5)]
+    for talk in talks:
+        talk.packets[:] = [packet for packet in talk.packets if packet.data[34:36] == (6650).to_bytes(2, "big")]
+    assert problem_codes(findings_of(tmp_path, *talks)) == []
+
+
 @pytest.mark.parametrize(("clients", "times"), [(2, 4), (3, 3), (5, 4)])
 def test_several_clients_behind_one_address_are_cut_after_the_same_time(clients: int, times: int, tmp_path: Path) -> None:
     starts = [client * 1_500 * MILLISECOND + time * 8_500 * MILLISECOND for time in range(times) for client in range(clients)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def active_change(active: bool) -> bytes:
     return command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=1, is_active=active)
 
 
-def flapping(visits: int, pause: int, end: str, names: str) -> list[Conversation]:
+def flapping(visits: int, pause: int, end: str, names: Sequence[str]) -> list[Conversation]:
     """A preferred member that comes and goes, beside one that stays."""
     stays = member("b", 0, 40000).server(active_change(active=True))
     talks = [stays]
@@ -47,6 +48,12 @@ def test_an_active_consumer_that_changes_again_and_again_is_named(tmp_path: Path
     row, evidence = diagnosis.only(FLAPPING)
     assert set(diagnosis.commands(row)) == {"ACTIVE_CONSUMER_CHANGE"}
     assert evidence["changes"] == 2 * visits
+    assert ", between consumers b" in (row.text or "")
+
+
+def test_consumers_without_a_name_have_a_number(tmp_path: Path) -> None:
+    row, _ = diagnose(tmp_path, *flapping(5, 2 * SECOND, "fin", [""])).only(FLAPPING)
+    assert "consumers b and 1 of 10.0.0.1." in (row.text or "")
 
 
 @pytest.mark.parametrize(("visits", "pause", "fresh"), [*product((4, 6, 9), (600, 2000), (False, True))])
@@ -212,7 +219,7 @@ def from_before(folder: Path, visits: int, pause: int, *, kind: str = "Failover"
 @pytest.mark.parametrize(("visits", "pause"), [*product((4, 6, 9), (600, 2000))])
 def test_a_member_from_before_the_capture_flaps(tmp_path: Path, visits: int, pause: int) -> None:
     row, evidence = from_before(tmp_path, visits, pause).only(FLAPPING)
-    assert (evidence["changes"], evidence["consumers"]) == (2 * (visits - 1), ["10.0.0.1 1", "a"])
+    assert (evidence["changes"], evidence["consumers"]) == (2 * (visits - 1), ["1 of 10.0.0.1", "a"])
     assert "None" not in (row.text or "")
 
 

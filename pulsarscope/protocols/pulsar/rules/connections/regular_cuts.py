@@ -66,6 +66,7 @@ def evaluate_regular_cuts(client: str, server: str, facts: Sequence[Fact], repor
         fact
         for fact in sorted(facts, key=lambda fact: fact.where.time)
         if fact.values["cut"] and fact.values["closed_by"] == SERVER and fact.values["course"][0] == "syn" and not fact.values["unheard"]
+        if fact.values["course"][1]  # else the capture lacks the client's direction, in which its FIN may have come first
     ]
     if len(cut) < least:
         return

@@ -97,7 +97,7 @@ class FailoverRule(ConsumerRule[ConsumerState]):
 
 
 def _name(context: RuleContext, consumer: ConsumerState) -> str:
-    return consumer.name or f"{host(context.client)} {consumer.number}"
+    return consumer.name or f"{consumer.number} of {host(context.client)}"
 
 
 def emit_change(
@@ -217,7 +217,7 @@ def _evaluate_changes(facts: Sequence[Fact], report: ReportFinding, thresholds: 
     values, span = first.values, run[-1].fact.where.time - first.where.time
     subscription = f"subscription {values['subscription']}" if values["subscription"] else "a subscription"
     text = f"The active consumer of {subscription} on {values['topic']} changed {len(run) - 1} times in "
-    text += f"{duration(span)}, between {listing(names)}."
+    text += f"{duration(span)}, between consumers {listing(names)}."
     evidence = {
         "frames": frame_names(change.fact.where.name for change in run),
         "topic": values["topic"],
