@@ -360,9 +360,10 @@ impl EvaluatedKeys {
     fn slot(&self, rule: &str, key: &[u8]) -> (usize, u32) {
         let number = self.hashes.hash_one((rule, key));
         let mark = ((number >> 32) as u32).max(1);
-        let mut slot = (number % self.slots.len() as u64) as usize;
+        let last = self.slots.len() - 1; // their number is a power of two, and a division takes as long as all the rest
+        let mut slot = number as usize & last;
         while self.slots[slot] != 0 && self.slots[slot] != mark {
-            slot = (slot + 1) % self.slots.len();
+            slot = (slot + 1) & last;
         }
         (slot, mark)
     }
@@ -387,10 +388,10 @@ impl EvaluatedKeys {
 
 #[pymethods]
 impl EvaluatedKeys {
-    /// Remember at most `max` keys in `slots` slots, which are more than that.
+    /// Remember at most `max` keys in `slots` slots or more: more than that, and a power of two.
     #[new]
     fn new(max: usize, slots: usize) -> Self {
-        EvaluatedKeys { hashes: NumberHashing::default(), slots: vec![0; slots.max(max + 1)], count: 0, max }
+        EvaluatedKeys { hashes: NumberHashing::default(), slots: vec![0; slots.max(max + 1).next_power_of_two()], count: 0, max }
     }
 
     /// Return how many of these keys of a rule are in the set.

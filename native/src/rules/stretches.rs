@@ -18,6 +18,9 @@ use crate::schema::tables::CommandKind;
 
 const MILLISECOND: i64 = 1_000_000;
 
+/// Checksum, publish time and bytes of payload of a SEND.
+type SendMark = (String, i64, u32);
+
 /// SENDs of one producer in a stretch, and its receipts, by their places in it.
 #[pyclass(frozen, get_all, module = "pulsarscope_native")]
 pub struct Published {
@@ -271,6 +274,21 @@ impl Stretch {
             })
         };
         of_producer.iter().rev().map(told).collect()
+    }
+
+    /// Return the sequence ids of the SENDs of a producer from one on, and what tells their bytes apart: checksum, publish time and bytes of
+    /// payload, or None without a checksum.
+    fn marks(slf: PyRef<'_, Self>, py: Python<'_>, producer: usize, start: usize) -> PyResult<Vec<(i64, Option<SendMark>)>> {
+        let chosen: &ChosenFrames = slf.as_super();
+        let sends = slf.groups[producer].get().sends.bind(py);
+        let told = |send: Bound<'_, PyAny>| {
+            chosen.with(py, send.extract()?, |_, frame, _| {
+                let parts = frame.parts();
+                let mark = || (format!("{:08x}", parts.checksum), parts.numbers.published, frame.size() - parts.payload_at);
+                Ok((parts.numbers.sequence, (parts.payload_at > 0).then(mark)))
+            })
+        };
+        sends.iter().skip(start).map(told).collect()
     }
 
     /// Return the number of SENDs with a publish time, and place and offset (ns, publish time minus capture time) of the one that was

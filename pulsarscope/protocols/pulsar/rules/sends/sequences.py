@@ -14,7 +14,7 @@ from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack, may_lack_frames
-from pulsarscope.protocols.pulsar.rules.sends.send_marks import has_same_bytes, mark_of
+from pulsarscope.protocols.pulsar.rules.sends.send_marks import LatestMarks, has_same_bytes, mark_of
 from pulsarscope.protocols.pulsar.rules.sends.sent import SentForm, SentRule, advise_on_batching
 from pulsarscope.protocols.pulsar.topics import bounded_name, topic_of_ledger
 
@@ -401,7 +401,6 @@ class SequenceRule(SentRule):
             sends, highest_ids = producer.sends, producer.highest_ids
             sent, count = 0 if session is None else session.sent, len(sends)
             measured = range(count if session is None else -(sent + 1) % KEPT_MAX, count, KEPT_MAX)
-            latest = range(count if session is None or session.late is None else max(0, count - KEPT_MAX), count)
             if producer.compressed is not None:
                 self._form.count_compressed(producer.id, *frames.compressed(number, measured.start, KEPT_MAX))
             if session is None:
@@ -409,14 +408,15 @@ class SequenceRule(SentRule):
                 continue
             if session.inferred:
                 self._form.count_homeless(count - len(measured))
-            for index in sorted({*measured, *latest}) if latest else measured:
-                if index not in measured and session.late is not None:
-                    (row, *_), _ = frames.row(sends[index])
-                    session.late.append((producer.sequence_ids[index], mark_of(row, row.metadata or {})))
-                    continue
+            late = None if session.late is None else LatestMarks(frames, number, max(0, count - KEPT_MAX))
+            for index in measured:
+                if late is not None and session.late is not None:
+                    session.late.extend(late.until(index))
                 session.sent, session.chunk = sent + index, None
                 session.highest = highest_ids[index - 1] if index else session.highest
                 handle(sends[index])
+            if late is not None and session.late is not None:
+                session.late.extend(late.until(count))
             if sends:
                 session.sent, session.chunk, session.highest = sent + count, None, highest_ids[-1]
                 session.ranges = session.ranges or producer.ranges
