@@ -232,8 +232,9 @@ def _report_hosts(clocks: Sequence[Sequence[Fact]], report: ReportFinding, *, mo
         clock = f"The clock of the producers at {hosts[0]} is"
     else:
         evidence |= {"hosts": len(hosts), "names": hosts[:DIAGNOSIS_NAMES_MAX]}
-        offset = f"{duration(abs(_offset(clocks[-1][0])))} to {offset}"
-        clock = f"The clocks of the producers at {'at least ' if more else ''}{len(hosts):,} hosts, such as {hosts[0]}, are"
+        smallest = duration(abs(_offset(clocks[-1][0])))
+        offset = offset if offset == smallest else f"{smallest} to {offset}"
+        clock = f"The clocks of the producers at {len(hosts):,} hosts{' or more' if more else ''}, such as {hosts[0]}, are"
     if _offset(worst) > 0:
         text = f"{clock} at least {offset} ahead of the capture's"
     else:

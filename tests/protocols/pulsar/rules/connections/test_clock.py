@@ -86,6 +86,13 @@ def test_the_clocks_of_many_hosts_are_one_finding(sign: int, hosts: int, finding
         assert abs(row.evidence["offset_ns"]) // SECOND == (3_000 + 100 * (hosts - 1)) // 1_000
 
 
+def test_clocks_that_deviate_alike_have_one_offset() -> None:
+    talk = RuleDialogue()
+    for number in range(8):
+        talk.client(send(metadata={"publish_time": NOW + 9_000}), on=f"0:{20 * number + 1}")
+    assert "are at least 9.00 s ahead" in skews(talk)[0].text
+
+
 def test_hosts_ahead_and_behind_are_told_apart() -> None:
     talk = RuleDialogue()
     for number in range(12):
