@@ -608,6 +608,12 @@ def test_one_that_comes_back_late_does_not_hide_that_the_others_are_cut_regularl
     assert evidence["count"] == 6
 
 
+def test_clients_that_are_sent_away_in_the_order_in_which_they_came_are_not_cut_regularly(tmp_path: Path) -> None:
+    talks = [in_use(number, number * 2 * SECOND, 12 * SECOND) for number in range(5)]
+    talks += [in_use(10 + number, (number * 2 + 13) * SECOND, (30 - number * 3) * SECOND, by="client") for number in range(5)]
+    assert with_code(findings_of(tmp_path, *talks), "regular-cut") == []
+
+
 @pytest.mark.parametrize("clients", [2, 5])
 def test_a_broker_that_stops_a_few_times_does_not_cut_regularly(clients: int, tmp_path: Path) -> None:
     talks: list[Conversation] = []

@@ -58,6 +58,10 @@ _MOST = 0.75
 """Share of the connections in use that must end alike; others may end by chance in between."""
 
 
+_LIVES = 3
+"""Lives of connections, one after the other, that must end alike: a server that goes out of service ends those of several clients once."""
+
+
 def evaluate_regular_cuts(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report connections of a client to a server that were cut one after the other, each after the same time or number of bytes."""
     least, shortest = thresholds["regular-cut-connections"], thresholds.ns("regular-cut-seconds")
@@ -113,4 +117,8 @@ def _alike(cut: Sequence[Fact], value_of: Callable[[Fact], int], smallest: float
     same = [fact for fact in cut if abs(value_of(fact) - usual) <= _ALIKE * usual]
     # Connections that end together have one cause, such as a stop of the broker.
     moments = 1 + sum(later.where.time - earlier.where.time >= apart_ns for earlier, later in pairwise(same))
-    return same if moments >= least and len(same) >= _MOST * len(cut) else []
+    lives = until = 0
+    for fact in sorted(same, key=lambda fact: fact.values["start"]):
+        if fact.values["start"] >= until:
+            lives, until = lives + 1, fact.where.time
+    return same if moments >= least and lives >= min(least, _LIVES) and len(same) >= _MOST * len(cut) else []
