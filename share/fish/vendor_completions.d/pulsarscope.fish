@@ -447,10 +447,10 @@ function __pulsarscope_list
                 replication-lag-sends replication-lag-share replication-stalled-seconds request-failed-moving-seconds \
                 request-failed-noticed-seconds request-retried-seconds request-storm-busy request-storm-pause-seconds request-storm-rate \
                 request-storm-requests request-storm-turn-seconds request-unanswered-open-seconds request-unanswered-seconds \
-                resend-loop-refusals response-unrequested-attached-seconds send-unanswered-open-seconds send-unanswered-seconds \
-                send-without-producer-known-seconds send-without-producer-seconds send-without-producer-stop-seconds \
-                send-without-producer-unaware-seconds slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times \
-                slow-broker-seconds slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds \
+                resend-loop-refusals response-unrequested-attached-seconds send-unanswered-open-seconds send-unanswered-passed-seconds \
+                send-unanswered-seconds send-without-producer-known-seconds send-without-producer-seconds \
+                send-without-producer-stop-seconds send-without-producer-unaware-seconds slow-bookie-longest-seconds slow-bookie-seconds \
+                slow-bookie-times slow-broker-seconds slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds \
                 slow-exchange-lookup-seconds slow-exchange-open-seconds slow-exchange-seconds slow-exchange-stored-seconds \
                 slow-publish-bytes slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds \
                 slow-publish-median-sends slow-publish-seconds slow-publish-sends token-expires-soon-seconds too-short-seconds \

@@ -61,6 +61,7 @@ from pulsarscope.protocols.pulsar.rules.sends import (
     deduplication,
     early_sends,
     publish_legs,
+    publishers,
     publishing,
     resends,
     sent,
@@ -153,7 +154,7 @@ THEMES = (
 )
 """Modules with codes, in the order of the codes."""
 
-_MORE_LIMITS = (departures, subscription_limit, poison, retries, seeks, spans, stopped_readers, uneven)
+_MORE_LIMITS = (departures, publishers, subscription_limit, poison, retries, seeks, spans, stopped_readers, uneven)
 """Modules with thresholds for the codes of other modules."""
 
 _NEED_BOTH_DIRECTIONS = frozenset(

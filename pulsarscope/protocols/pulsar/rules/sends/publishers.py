@@ -11,11 +11,21 @@ import msgspec
 from pulsarscope.dissect.contract.rules import Where, where_of
 from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import Thresholds
+from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import percentile
+
+THRESHOLDS = (
+    Threshold(
+        "send-unanswered-passed-seconds",
+        0.25,
+        SECONDS,
+        "The same for a SEND when a later one of its producer has its receipt: brokers send receipts in order.",
+        ("send-unanswered",),
+    ),
+)
 
 JUMP = 100
 """Ratio to the latency of another SEND of the producer that distinguishes a pause from a slow broker or link."""
@@ -99,18 +109,32 @@ class Publisher(msgspec.Struct):
         is_earlier = (latest.file, latest.packet, latest.sub) < (late.file, late.packet, late.sub)
         return is_earlier and max(latest.time + (latest.latency_ns or 0), self.earlier_at) >= since
 
+    def is_passed_over(self, send: Where) -> bool:
+        """Return True when a later SEND than this one got its receipt: brokers send those in order, but errors at once."""
+        latest = self.latest
+        if latest is None or latest.status != "ok" or self.replicates:
+            return False
+        return (send.file, send.packet, send.sub) < (latest.file, latest.packet, latest.sub)
+
+    def waiting(self, sends: Sequence[Where], end: int, answer_ns: int, thresholds: Thresholds) -> list[Where]:
+        """Return those of some SENDs without an answer that have waited for too long at a time, all in nanoseconds."""
+        passed_ns = min(answer_ns, thresholds.ns("send-unanswered-passed-seconds"))
+        return [send for send in sends if end - send.time > (passed_ns if self.is_passed_over(send) else answer_ns)]
+
     def unanswered_evidence(self, late: Sequence[Where], waited: int) -> dict[str, Any]:
         """Return the evidence for SENDs without an answer, of which the first waited for a time, in nanoseconds."""
         names = {"topic": self.topic, "producer_name": self.name}
         return {"frames": frame_names(where.name for where in late), **names, "count": len(late), "waited_ns": waited}
 
-    def unanswered_text(self, sends: int, waited: int, *, is_queue: bool) -> str:
+    def unanswered_text(self, late: Sequence[Where], waited: int, *, is_queue: bool) -> str:
         """Return the sentence about SENDs without an answer, of which the first waited for a time, in nanoseconds."""
         if not is_queue:
             rest = f"though the connection went on for {duration(waited)} after the first"
-            return f"{self.title} got no answer to {plural(sends, 'SEND')}, {rest}"
+            if passed := sum(map(self.is_passed_over, late)):
+                rest += f", and later SENDs than {f'{passed:,} of these' if passed < len(late) else 'these'} were answered"
+            return f"{self.title} got no answer to {plural(len(late), 'SEND')}, {rest}"
         text = f"{self.title} waits for its receipts: those of earlier SENDs came up to the end"
-        return f"{text}, and none of {plural(sends, 'later one')}, the first after {duration(waited)}"
+        return f"{text}, and none of {plural(len(late), 'later one')}, the first after {duration(waited)}"
 
 
 class SlowPublisher(NamedTuple):

@@ -331,16 +331,18 @@ class PublishRule(ConnectionRule):
         elif row.closed == "open":
             limit = "send-unanswered-open-seconds"
         answer_ns = self._context.thresholds.ns(limit)
-        waiting = [where for where in unanswered(self._context, asked) if row.end - where.time > answer_ns]
+        waiting = publisher.waiting(unanswered(self._context, asked), row.end, answer_ns, self._context.thresholds)
         late = [where for where in waiting if not publisher.is_resent(where)]
         if not late or publisher.closed:
             return
         waited = row.end - late[0].time
         is_queue = not publisher.replicates and publisher.is_queue(late[0], row.end - answer_ns)
-        if slow is not None and not publisher.replicates and (is_queue or slow.may_take(waited)):
+        passed = publisher.is_passed_over(late[0])
+        if slow is not None and not publisher.replicates and not passed and (is_queue or slow.may_take(waited)):
             return
+        limit = "send-unanswered-passed-seconds" if passed else limit
         evidence = publisher.unanswered_evidence(late, waited) | self._context.thresholds.evidence(limit)
-        text = publisher.unanswered_text(len(late), waited, is_queue=is_queue)
+        text = publisher.unanswered_text(late, waited, is_queue=is_queue)
         self._context.report("slow-publish" if is_queue else code, late[0], f"{text}{gap_note(lost=self._context.lost)}.", evidence)
 
     def _evaluate_lag(self, publisher: Publisher) -> None:
