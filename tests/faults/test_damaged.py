@@ -116,6 +116,18 @@ def test_a_receipt_captured_before_its_send_answers_it(tmp_path: Path, count: in
     assert "send-unanswered" not in problems(diagnose(tmp_path, talk.close()))
 
 
+@pytest.mark.parametrize(("chunks", "receipts"), [(2, 1), (2, 2), (5, 4), (5, 5)])
+def test_each_receipt_captured_early_answers_one_chunk(tmp_path: Path, chunks: int, receipts: int) -> None:
+    talk = connected().client(producer()).server(created())
+    for number in range(receipts):
+        talk.server(receipt(sequence_id=7, entry=number))
+    for number in range(chunks):
+        metadata = {"uuid": "u", "chunk_id": number, "num_chunks_from_msg": chunks}
+        talk.client(send(sequence_id=7, payload=b"part", metadata=metadata, is_chunk=True))
+    wait_until(talk, 6 * SECOND).client(PING).server(PONG)
+    assert ("send-unanswered" in problems(diagnose(tmp_path, talk.close()))) == (receipts < chunks)
+
+
 @pytest.mark.parametrize(("by", "lost", "late"), [*product(("server", "client"), (0, 60), (2, 5))])
 def test_an_ack_behind_a_close_may_be_of_a_consumer_that_came_back(tmp_path: Path, by: str, lost: int, late: int) -> None:
     talk = subscribed(connected()).client(flow(100)).server(delivery(0), delivery(1)).client(ack(0)).wait(SECOND)

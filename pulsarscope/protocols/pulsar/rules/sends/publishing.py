@@ -14,6 +14,7 @@ from pulsarscope.model.thresholds import SECONDS, Threshold
 from pulsarscope.protocols.pulsar.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.evidence import closed_windows, gap_note, held_up, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.sends.ages import AGES, SENT_LATE, Aging, emit_stored_late
+from pulsarscope.protocols.pulsar.rules.sends.early_receipts import EarlyReceipts
 from pulsarscope.protocols.pulsar.rules.sends.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
 from pulsarscope.protocols.pulsar.rules.sends.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import rounded
@@ -168,8 +169,7 @@ class PublishRule(ConnectionRule):
         """Bytes of the largest payload."""
         self._latest: tuple[str, Any] = "", None
         """Name of the latest receipt, and its message id."""
-        self._early: dict[str, int] = {}
-        """Times, by producer_id:sequence_id, of receipts that were captured before their SENDs."""
+        self._early = EarlyReceipts()
 
     def _publisher(self, number: str) -> Publisher | None:
         publisher = self._publishers.get(number)
@@ -193,7 +193,7 @@ class PublishRule(ConnectionRule):
         if row.request is None:
             if (publisher := self._publisher(str(fields.get("producer_id", -1)))) is not None:
                 publisher.earlier_at = row.time
-            remember(self._early, f"{fields.get('producer_id', -1)}:{fields.get('sequence_id', -1)}", row.time, UNANSWERED_MAX)
+            self._early.add(row)
 
     def _entry(self, send: Where) -> str:
         """Return the entry in the receipt of a SEND; "" if the receipt is not the latest one, or names no entry."""
@@ -229,8 +229,7 @@ class PublishRule(ConnectionRule):
         publisher.topic, publisher.name = row.topic, row.producer_name
         latency = row.latency_ns
         if row.status == "unanswered":
-            answered_ns = self._context.thresholds.ns("send-unanswered-seconds")
-            is_answered = abs(row.time - self._early.pop(row.key or "", -answered_ns)) < answered_ns
+            is_answered = self._early.answers(row, self._context.thresholds.ns("send-unanswered-seconds"))
             if not is_answered and len(publisher.unanswered) < UNANSWERED_MAX:
                 publisher.unanswered.append(where_of(row))
         elif latency is not None:
