@@ -89,7 +89,7 @@ class Coverage:
         missing = (row.client_missing or 0) + (row.server_missing or 0)
         self._missing_bytes += missing
         self._counts["missing-bytes"] += bool(missing)
-        self._counts["one-sided"] += not has_both
+        self._counts["one-sided"] += bool(row.client_bytes) != bool(row.server_bytes)  # probes of load balancers have no bytes at all
         if row.client_frames and row.server_frames:
             self._start = min(row.start, self._start) if self.judged else row.start
             self._end = max(row.end, self._end)

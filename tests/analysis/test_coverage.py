@@ -73,6 +73,13 @@ def test_what_a_connection_hides_is_counted(connection: dict[str, Any], code: st
     assert not covered(LONG | connection).healthy or code == "still-open"
 
 
+@pytest.mark.parametrize("opened", ["handshake", "midstream"])
+def test_a_probe_without_bytes_is_no_capture_of_one_direction(opened: str) -> None:
+    silent = {"client_bytes": 0, "client_frames": 0, "server_bytes": 0, "server_frames": 0, "opened": opened}
+    assert "one-sided" not in {part.code for part in covered(LONG, LONG | silent).not_judged()}
+    assert covered(LONG, LONG | silent).healthy == (opened == "handshake")
+
+
 @pytest.mark.parametrize("codes", [("packets-dropped",), ("memory-cap", "memory-cap")])
 def test_packets_that_the_capture_lacks_are_said(codes: tuple[str, ...]) -> None:
     assert covered(LONG, findings=codes).not_judged() == [("incomplete", {codes[0]: len(codes)})]
