@@ -76,7 +76,6 @@ class ConnectionRules:
         "_indexes",
         "_last",
         "_latest",
-        "_lost",
         "_number",
         "_output",
         "_positions",
@@ -86,17 +85,14 @@ class ConnectionRules:
         "_stretches",
         "client",
         "closing",
-        "connection",
         "rule_set",
         "server",
     )
 
     def __init__(self, connection: str, endpoints: tuple[str, str], output: RuleOutput, rule_set: RuleSet) -> None:
-        self.connection = connection
         self.client, self.server = endpoints[0], intern(endpoints[1])
         self.rule_set = rule_set
         self.closing: tuple[str, int] | None = None
-        self._lost = False
         self._output = output
         self._reported: dict[str, list[ReportedFinding]] = NOTHING
         self._rules: list[ConnectionRule | None] = [None] * len(rule_set.rules)
@@ -115,6 +111,11 @@ class ConnectionRules:
         self._stretches = rule_set.stretches
 
     @property
+    def connection(self) -> str:
+        """See `RuleContext`."""
+        return self._last.connection
+
+    @property
     def thresholds(self) -> Thresholds:
         """See `RuleContext`."""
         return self.rule_set.thresholds
@@ -122,7 +123,7 @@ class ConnectionRules:
     @property
     def lost(self) -> bool:
         """See `RuleContext`."""
-        return self._lost or self._output.lost
+        return self._output.lost or (bool(self._reported) and not LOSS_CODES.isdisjoint(self._reported))
 
     @property
     def last(self) -> Where:
@@ -138,7 +139,6 @@ class ConnectionRules:
 
     def add_finding(self, row: FindingRow, sender: str | None) -> None:
         """Keep a finding of the layers below about the connection, or the stream of one side."""
-        self._lost = self._lost or row.code in LOSS_CODES
         self._reported = self._reported or {}
         reported = self._reported.setdefault(row.code, [])
         if len(reported) < REPORTED_MAX:

@@ -162,7 +162,7 @@ def _import_native() -> tuple[Any, str]:
     except ImportError as error:
         return None, f"pulsarscope-native cannot be loaded: {error}"
     if native.CONTRACT == NATIVE_CONTRACT:
-        if _ENDING and hasattr(native, "end_without_memory"):  # builds of this contract exist that always end the process
+        if _ENDING:
             native.end_without_memory(**_ENDING)
         return native, ""
     return None, f"pulsarscope-native {native.__version__} has contract {native.CONTRACT}, not {NATIVE_CONTRACT}; {NATIVE_HINT}"

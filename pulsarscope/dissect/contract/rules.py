@@ -129,10 +129,13 @@ class UndecidedFacts(Protocol):
 class RuleContext(Protocol):
     """The connection as a rule sees it, and the ways to report."""
 
-    connection: str
     client: str
     """Endpoint of the client."""
     server: str
+
+    @property
+    def connection(self) -> str:
+        """Name of the connection."""
 
     @property
     def thresholds(self) -> Thresholds:
