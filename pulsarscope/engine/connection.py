@@ -375,7 +375,7 @@ class Timeline:
             row.tls = self._tls.describe()
             if row.dissector is None and self._tls.decrypted and self._carried is not None:
                 row.tls += f" content={self._carried.lower()}"
-        row.process, row.pod = ", ".join(connection.processes) or None, ", ".join(connection.pods) or None
+        row.process, row.pod = (", ".join(names) or None for names in connection.owners or ((), ()))
         account = self._conversation.account(client)
         if account is not None:
             row.proxy_source = account.proxy_source

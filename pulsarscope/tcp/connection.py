@@ -107,16 +107,13 @@ class Connection(msgspec.Struct, gc=False, eq=False):
     delayed: DelayedOpening | None = None
     events: ConnectionEvents | None = None
     """Events of the current block."""
-    processes: tuple[str, ...] = ()
-    """Processes that own its sockets, if packets name them."""
-    pods: tuple[str, ...] = ()
+    owners: tuple[tuple[str, ...], tuple[str, ...]] | tuple[()] = ()
+    """Processes and pods that own its sockets, if packets name them."""
 
     def note_owner(self, owner: Owner) -> None:
         """Record the owner of one of the sockets."""
-        if owner.process is not None and owner.process not in self.processes and len(self.processes) < OWNERS_MAX:
-            self.processes += (owner.process,)
-        if owner.pod is not None and owner.pod not in self.pods and len(self.pods) < OWNERS_MAX:
-            self.pods += (owner.pod,)
+        processes, pods = self.owners or ((), ())
+        self.owners = _with_name(processes, owner.process), _with_name(pods, owner.pod)
 
     @property
     def keys(self) -> tuple[bytes, bytes]:
@@ -262,6 +259,10 @@ class Connection(msgspec.Struct, gc=False, eq=False):
         return True
 
 
+def _with_name(names: tuple[str, ...], name: str | None) -> tuple[str, ...]:
+    return names if name is None or name in names or len(names) >= OWNERS_MAX else (*names, name)
+
+
 def acknowledged_offset(stream: Stream, ack: int) -> int:
     """Return the offset up to which the peer acknowledges a stream; UNKNOWN when none of the stream was seen."""
     return UNKNOWN if stream.sequence == UNKNOWN else stream.length + sequence_difference(stream.sequence, ack)
@@ -357,7 +358,7 @@ _APART = frozenset({"key", "name", "index", "streams", "items", "log"})
 
 _SELDOM = {
     Stream: ("outside", "copies", "gaps", "buffer", "window", "resending", "ack_times", "finding_counts", "delivered", "comparison"),
-    Connection: ("reset", "strays", "delayed", "processes", "pods", "events"),
+    Connection: ("reset", "strays", "delayed", "owners", "events"),
 }
 """Fields that are empty for most connections. A connection with a non-empty one is not packed."""
 

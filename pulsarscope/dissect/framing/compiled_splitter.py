@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pulsarscope.dissect.framing.column_batch import ColumnBatch
 from pulsarscope.dissect.framing.frame_limits import least_limit
@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 class CompiledSplitter(StreamSplitter):
     """Yields the same frames as `StreamSplitter`: where the compiled reader stops, Python reads one frame, and decides everything else."""
 
+    __slots__ = ("_large",)
+
     body_bytes = 2048
     """Average frame size above which frames are read in place: copying large payloads takes longer than reading them."""
-    _large = False  # the latest frames were that large
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._large = False  # the latest frames were that large
 
     def feed(self, file: int, offset: int, pieces: Sequence[Piece], out: FrameBatch) -> None:
         """See `StreamSplitter.feed`."""
