@@ -26,7 +26,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Version of the contract with the Python package: the classes and functions here, their arguments, and their results.
-const CONTRACT: u32 = 64;
+const CONTRACT: u32 = 65;
 
 /// Do some work; a panic in it becomes a RuntimeError, since callers catch exceptions, but not pyo3's PanicException.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {

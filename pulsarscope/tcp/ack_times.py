@@ -64,8 +64,8 @@ class AckTimes(msgspec.Struct, gc=False):
     """True when a packet without data acknowledged one: the capture has such packets."""
     late: LateAcks | None = None
 
-    def send(self, segment: Segment, *, in_order: bool) -> None:
-        """Take a packet of the stream."""
+    def send(self, segment: Segment, acknowledged: int, *, in_order: bool) -> None:
+        """Take a packet of the stream; `acknowledged`: number in the other side's packet before it, UNKNOWN for none."""
         _, time, seq, _, flags, _, payload, cut, _, _ = segment
         if not (payload or cut) or flags & (SYN | RST):
             return
@@ -74,7 +74,9 @@ class AckTimes(msgspec.Struct, gc=False):
             if len(payload) + cut <= 1:  # a keep-alive, as the compiled reader takes it
                 self.end = UNKNOWN
         elif self.end == UNKNOWN and time >= self.sent + ACK_PAUSE_NANOSECONDS:
-            self.end, self.sent, self.again = (seq + len(payload) + cut) & SEQUENCE_MASK, time, False
+            end = (seq + len(payload) + cut) & SEQUENCE_MASK
+            if acknowledged == UNKNOWN or sequence_difference(end, acknowledged) < 0:  # else the acknowledgment was captured first
+                self.end, self.sent, self.again = end, time, False
 
     def answer(self, segment: Segment) -> _Late | None:
         """Take a packet of the other side; return the acknowledgment if it is late."""
@@ -99,14 +101,17 @@ class AckTimes(msgspec.Struct, gc=False):
         acks.took += took
         acks.longest = max(acks.longest, took)
 
-    def follow(self, segments: Sequence[Segment], answers: Sequence[Segment]) -> list[_Late]:
-        """Take segments of the stream, all in order, and those of the other side; return the late acknowledgments."""
+    def follow(self, segments: Sequence[Segment], answers: Sequence[Segment], acknowledged: int) -> list[_Late]:
+        """Take segments of the stream, all in order, and those of the other side; return the late acknowledgments.
+
+        `acknowledged`: number that the other side acknowledged before these packets, UNKNOWN for none.
+        """
         if not segments and hasattr(answers, "cut"):
             segments = answers.cut(0)[0]  # none of the compiled reader's: it makes no copies of payloads
         compiled: Any = getattr(segments, "acknowledged", None)
         if compiled is not None and (not answers or type(answers) is type(segments)):
             sent = self.sent if self.again else None
-            (self.end, self.sent, self.bare), found = compiled(answers or None, (self.end, self.sent, self.bare), ACK_BOUNDS)
+            (self.end, self.sent, self.bare), found = compiled(answers or None, acknowledged, (self.end, self.sent, self.bare), ACK_BOUNDS)
             self.again = self.sent == sent
             return [(packet, time, took, time - took == sent) for packet, time, took in found]
         place, reply = 0, 0
@@ -114,11 +119,13 @@ class AckTimes(msgspec.Struct, gc=False):
         while True:
             if self.end == UNKNOWN:
                 while place < len(segments) and self.end == UNKNOWN:
-                    self.send(segments[place], in_order=True)
-                    place += 1
+                    segment, place = segments[place], place + 1
+                    if segment[1] >= self.sent + ACK_PAUSE_NANOSECONDS:
+                        reply = bisect_right(answers, segment[0], key=_packet_of)
+                        ack, flags = answers[reply - 1][3:5] if reply else (acknowledged, ACK)
+                        self.send(segment, ack if flags & ACK else UNKNOWN, in_order=True)
                 if self.end == UNKNOWN:
                     return late
-                reply = bisect_right(answers, segments[place - 1][0], key=_packet_of)
             while self.end != UNKNOWN:
                 if reply >= len(answers):
                     return late

@@ -186,6 +186,7 @@ class Assembler(ConnectionTable):
         if connection.last_file != file:
             connection.last_file = events.file = file
             connection.last_packet = 0
+        acknowledges = [stream.acknowledges for stream in connection.streams]
         for (stream, segments, latest), run in zip(flows, runs, strict=True):
             stream.captured = True
             if run:
@@ -202,7 +203,7 @@ class Assembler(ConnectionTable):
                 connection.last_packet, connection.last_time = packet, time
             if latest > connection.end:
                 connection.end = time if latest == time else latest  # share one object: there are very many connections
-        note_in_order(connection, flows, file)
+        note_in_order(connection, flows, acknowledges, file)
         return True
 
     def _take_mixed(self, connection: Connection, flows: list[tuple[Stream, Any]], file: int) -> list[tuple[bytes, Any]]:

@@ -25,11 +25,16 @@ def note_packet(connection: Connection, index: int, segment: Segment, file: int)
         times.add(late, file)
     if segment[6] or segment[7]:
         stream.ack_times = stream.ack_times or AckTimes()
-        stream.ack_times.send(segment, in_order=stream.buffer is None and segment[2] == stream.sequence)
+        stream.ack_times.send(segment, peer.acknowledges, in_order=stream.buffer is None and segment[2] == stream.sequence)
 
 
-def note_in_order(connection: Connection, flows: Sequence[tuple[Stream, Sequence[Segment], int]], file: int) -> None:
-    """Take segments of one or both streams of a connection, all in order; each flow is (stream, segments, latest time)."""
+def note_in_order(
+    connection: Connection, flows: Sequence[tuple[Stream, Sequence[Segment], int]], acknowledges: Sequence[int], file: int
+) -> None:
+    """Take segments of one or both streams of a connection, all in order; each flow is (stream, segments, latest time).
+
+    `acknowledges`: number that the sender of each stream acknowledged before them.
+    """
     both = [*flows, (connection.streams[1 - flows[0][0].index], (), 0)] if len(flows) == 1 else flows
     for (stream, segments, latest), (_, answers, _) in zip(both, reversed(both), strict=True):
         if stream.resending is not None and stream.resending.losses.doubtful:
@@ -39,7 +44,7 @@ def note_in_order(connection: Connection, flows: Sequence[tuple[Stream, Sequence
                 continue
             times = stream.ack_times = AckTimes()
         if times.end != UNKNOWN or latest >= times.sent + ACK_PAUSE_NANOSECONDS:
-            for late in times.follow(segments, answers):
+            for late in times.follow(segments, answers, acknowledges[1 - stream.index]):
                 times.add(late, file)
 
 

@@ -66,6 +66,18 @@ def test_a_path_is_slow_if_hosts_acknowledge_late(path: Path, side: int, midstre
         assert evidence["delay_max_ns"] == path.acked_after * MILLISECOND
 
 
+@pytest.mark.parametrize("side", [CLIENT, SERVER])
+@pytest.mark.parametrize("skew", [1, 300])
+@pytest.mark.parametrize(("early", "slow"), [(3, False), (0, True)], ids=["of-the-data", "of-the-data-before"])
+def test_an_acknowledgment_captured_before_its_data_is_not_late(early: int, slow: bool, skew: int, side: int) -> None:
+    """One direction may be captured a moment later than the other."""
+    tape = opened()
+    for number in range(6):
+        tape.send(1 - side, 0, ack=BASES[side] + 3 * number + early, after=1_200 * MILLISECOND)
+        tape.send(side, 3 * number, b"abc", ack=BASES[1 - side], after=skew * 1_000)
+    assert (DELAY in codes(tape.only())) == slow
+
+
 def test_its_text_gives_both_hosts_and_the_time() -> None:
     tape = opened()
     for number, acked_after in enumerate((800, 1_000, 1_500)):

@@ -54,6 +54,11 @@ impl Segment {
         self.size() + i64::from(self.missing)
     }
 
+    /// Return the number that it acknowledges, if any.
+    pub fn acknowledges(&self) -> Option<u32> {
+        (self.flags & ACK != 0).then_some(self.acknowledgment)
+    }
+
     /// Return true if it has the next bytes of a stream, or none, and needs no closer examination.
     #[inline]
     pub fn is_in_order(&self, expected: i64) -> bool {

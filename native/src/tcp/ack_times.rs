@@ -19,11 +19,18 @@ impl AckTimer {
         AckTimer { end: None, sent: -pause, bare: false }
     }
 
-    /// Measure a segment that has the next bytes of the stream, unless another one is measured, or was shortly before.
-    pub fn send(&mut self, segment: &Segment, (pause, _): AckBounds) {
-        if self.end.is_none() && segment.span() > 0 && segment.time >= self.sent + pause {
-            let span = segment.span() as u32; // less than 64 KiB, or a whole super-packet
-            (self.end, self.sent) = (Some(segment.sequence.wrapping_add(span)), segment.time);
+    /// Return true for a segment with data, unless another one is measured, or was shortly before.
+    fn is_due(&self, segment: &Segment, (pause, _): AckBounds) -> bool {
+        self.end.is_none() && segment.span() > 0 && segment.time >= self.sent + pause
+    }
+
+    /// Measure a segment that has the next bytes of the stream, if it is due; `acknowledged`: by the other side's packet before it.
+    pub fn send(&mut self, segment: &Segment, acknowledged: Option<u32>, bounds: AckBounds) {
+        if self.is_due(segment, bounds) {
+            let end = segment.sequence.wrapping_add(segment.span() as u32); // less than 64 KiB, or a whole super-packet
+            if acknowledged.is_none_or(|number| (number.wrapping_sub(end) as i32) < 0) {
+                (self.end, self.sent) = (Some(end), segment.time);
+            }
         }
     }
 
@@ -39,20 +46,29 @@ impl AckTimer {
         (took >= late).then_some(took)
     }
 
-    /// Measure segments in order; return each late answer as packet, time, and what it took.
-    pub fn follow(&mut self, segments: &[Segment], answers: &[Segment], bounds: AckBounds) -> Vec<(i64, i64, i64)> {
+    /// Measure segments in order; return each late answer as packet, time, and what it took. `acknowledged`: before these answers.
+    pub fn follow(
+        &mut self,
+        segments: &[Segment],
+        answers: &[Segment],
+        acknowledged: Option<u32>,
+        bounds: AckBounds,
+    ) -> Vec<(i64, i64, i64)> {
         let after = |of: &[Segment], packet: i64| of.partition_point(|segment| segment.packet < packet);
         let (mut place, mut reply, mut found) = (0, 0, Vec::new());
         loop {
             if self.end.is_none() {
                 while place < segments.len() && self.end.is_none() {
-                    self.send(&segments[place], bounds);
+                    if self.is_due(&segments[place], bounds) {
+                        reply = after(answers, segments[place].packet);
+                        let before = reply.checked_sub(1).map_or(acknowledged, |at| answers[at].acknowledges());
+                        self.send(&segments[place], before, bounds);
+                    }
                     place += 1;
                 }
                 if self.end.is_none() {
                     return found;
                 }
-                reply = after(answers, segments[place - 1].packet);
             }
             while self.end.is_some() {
                 let Some(answer) = answers.get(reply) else { return found };

@@ -123,11 +123,18 @@ impl Segments {
     }
 
     /// Measure the times until these segments, all in order, are acknowledged by some of the other side; see `AckTimer`. Return its new
-    /// state, and each late answer as packet, time, and what it took.
-    fn acknowledged(&self, answers: Option<&Segments>, state: (i64, i64, bool), bounds: AckBounds) -> (TimerTuple, Vec<(i64, i64, i64)>) {
+    /// state, and each late answer as packet, time, and what it took. `before`: number that the other side acknowledged before, or -1.
+    fn acknowledged(
+        &self,
+        answers: Option<&Segments>,
+        before: i64,
+        state: (i64, i64, bool),
+        bounds: AckBounds,
+    ) -> (TimerTuple, Vec<(i64, i64, i64)>) {
         let (end, sent, bare) = state;
         let mut timer = AckTimer { end: u32::try_from(end).ok(), sent, bare };
-        let found = timer.follow(&self.segments, answers.map_or(&[][..], Segments::segments), bounds);
+        let answers = answers.map_or(&[][..], Segments::segments);
+        let found = timer.follow(&self.segments, answers, u32::try_from(before).ok(), bounds);
         ((timer.end.map_or(-1, i64::from), timer.sent, timer.bare), found)
     }
 

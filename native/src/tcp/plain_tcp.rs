@@ -120,13 +120,13 @@ impl PlainTcp {
         let size = segment.payload.1 - segment.payload.0;
         let distance = segment.sequence.wrapping_sub(own.expected) as i32;
         let mut brings = Brings::Nothing;
-        let acknowledgment = (segment.flags & ACK != 0).then_some(segment.acknowledgment);
+        let acknowledgment = segment.acknowledges();
         let asks = size <= 1 && distance == -1 && own.fin.is_none() && !closed && segment.flags & FIN == 0; // a keep-alive
         if !asks && (size > 0 || segment.flags & FIN != 0) {
             if distance != 0 || own.fin.is_some() {
                 return None;
             }
-            own.ack_times.send(segment, acks);
+            own.ack_times.send(segment, other.acknowledges, acks);
             if size > 0 {
                 own.expected = own.expected.wrapping_add(size);
                 own.segments += 1;
