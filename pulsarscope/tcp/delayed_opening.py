@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pulsarscope.model.tcp_flags import ACK
 from pulsarscope.model.text import duration, plural
+from pulsarscope.tcp.copies import is_copy
 from pulsarscope.tcp.sequence import SEQUENCE_MASK
 from pulsarscope.tcp.stream_findings import DelayedOpening, finding
 
@@ -23,7 +24,7 @@ def note_handshake_again(connection: Connection, index: int, segment: Segment) -
     stream, known = connection.streams[index], connection.delayed
     if connection.opened != "syn" or not stream.handshake or stream.first_sequence() != (seq + 1) & SEQUENCE_MASK:
         return
-    if time - (connection.start if known is None else known.latest) < _AGAIN_NANOSECONDS_MIN:
+    if time - (connection.start if known is None else known.latest) < _AGAIN_NANOSECONDS_MIN or is_copy(segment, stream.newest):
         return
     known = connection.delayed = known or DelayedOpening()
     if flags & ACK:

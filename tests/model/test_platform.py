@@ -15,7 +15,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.platform import NATIVE, NATIVE_CONTRACT, install_command, load_native, modules_mark, refused_native
 from tests.places import ROOT
 
-GOOD = SimpleNamespace(CONTRACT=NATIVE_CONTRACT, __version__="9.9")
+GOOD = SimpleNamespace(CONTRACT=NATIVE_CONTRACT, __version__="9.9", end_without_memory=lambda **_: None)
 OTHER = SimpleNamespace(CONTRACT=99, __version__="9.9")
 
 
