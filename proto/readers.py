@@ -52,6 +52,7 @@ from pulsarscope.protocols.pulsar.frame.fast_path import (
     Reader,
     long_int32,
     long_int64,
+    long_size,
     long_uint32,
     read_name,
     read_time,
@@ -61,21 +62,13 @@ from pulsarscope.protocols.pulsar.frame.schema import ENUMS
 
 '''
 
-LADDER = """\
+NUMBER = """\
 {name} = data[at + {tag_bytes}]
-at += {tag_bytes} + 1
+at += {read_bytes}
 if {name} > 127:
-    byte = data[at]
-    at += 1
-    {name} += (byte << 7) - 128
-    if byte > 127:
-        byte = data[at]
-        at += 1
-        {name} += (byte << 14) - 16384
-        if byte > 127:
-            {more}
+    {name}, at = {long}(data, at, {name})
 """
-"""A varint of up to three bytes after its tag; `more` handles a longer one."""
+"""A number after its tag; `long` reads one of several bytes."""
 
 TIME = """\
 {name} = TIMES.get(data[at + {tag_bytes} : at + {tag_bytes} + 6], 0)
@@ -96,17 +89,9 @@ else:
 
 LENGTH = """\
 size = data[at + {tag_bytes}]
-at += {tag_bytes} + 1
+at += {read_bytes}
 if size > 127:
-    byte = data[at]
-    at += 1
-    size += (byte << 7) - 128
-    if byte > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 14) - 16384
-    if byte > 127 or at + size > end:
-        raise UncommonFormError
+    size, at = long_size(data, at, size, end)
 stop = at + size
 """
 """The length of a text or a message; short ones are not compared with `end`, which is checked once, after the last field."""
@@ -206,18 +191,17 @@ def single_messages(
 def _batch_function(rows: Iterable[FieldRow]) -> str:
     """Return the loop of BATCH with its varints and lengths filled in."""
     kinds = {row[1]: row[2] for row in rows}
-    length = LENGTH.format(tag_bytes=1)
-    ladders = {
-        name: LADDER.format(name=name, tag_bytes=1, more=f"{name}, at = {_LONG[kinds[name]]}(data, at, {name})")
-        for name in ("payload_size", "sequence_id")
+    length = LENGTH.format(tag_bytes=1, read_bytes=2)
+    numbers = {
+        name: NUMBER.format(name=name, tag_bytes=1, read_bytes=2, long=_LONG[kinds[name]]) for name in ("payload_size", "sequence_id")
     }
     return BATCH.format(
         pair=_indented(length, 5).rstrip(),
         key=_indented(length, 5).rstrip(),
         value=_indented(length, 5).rstrip(),
         partition_key=_indented(length, 4).rstrip(),
-        payload_size=_indented(ladders["payload_size"], 3).rstrip(),
-        sequence_id=_indented(ladders["sequence_id"], 4).rstrip(),
+        payload_size=_indented(numbers["payload_size"], 3).rstrip(),
+        sequence_id=_indented(numbers["sequence_id"], 4).rstrip(),
     )
 
 
@@ -340,12 +324,13 @@ def _value(row: FieldRow, name: str) -> str:
     tag_bytes = 2 if number > 15 else 1
     if field in TIMES:
         return TIME.format(name=name, tag_bytes=tag_bytes)
+    sizes = {"tag_bytes": tag_bytes, "read_bytes": tag_bytes + 1}
     if kind in _LONG:
-        return LADDER.format(name=name, tag_bytes=tag_bytes, more=f"{name}, at = {_LONG[kind]}(data, at, {name})")
+        return NUMBER.format(name=name, long=_LONG[kind], **sizes)
     if kind in {"bool", "enum"}:
         names = "BOOLS" if kind == "bool" else _enum(inner)
-        return f"{name} = {names}[data[at + {tag_bytes}]]\nat += {tag_bytes} + 1\n"
+        return f"{name} = {names}[data[at + {tag_bytes}]]\nat += {tag_bytes + 1}\n"
     read = {"string": "KEYS[data[at:stop]]" if name == "key_" else "data[at:stop].decode()", "bytes": "data[at:stop]"}.get(
         kind
     ) or f"{_snake(inner)}(data, at, stop)"
-    return f"{LENGTH.format(tag_bytes=tag_bytes)}{name} = {read}\nat = stop\n"
+    return f"{LENGTH.format(**sizes)}{name} = {read}\nat = stop\n"

@@ -29,8 +29,8 @@ Reader = Callable[[bytes, int, int], dict[str, Any]]
 """A function that reads the message in data[start:end], or raises one of FALLBACK_ERRORS."""
 
 
-_MINUS_ONE_LOW, _MINUS_ONE_HIGH = (1 << 22) - 1, b"\xff" * 6 + b"\x01"
-"""The two parts of -1, which means none in many fields."""
+_MINUS_ONE = b"\xff" * 9 + b"\x01"
+"""The varint of -1, which means none in many fields."""
 
 
 class UncommonFormError(Exception):
@@ -115,11 +115,18 @@ def remember_rest(raw: bytes, rest: dict[str, Any]) -> None:
 
 
 def long_int64(data: bytes, at: int, low: int) -> tuple[int, int]:
-    """Return the int64 whose fourth byte is at `at`, and the position after it; `low`: first three bytes, and the sign bit of the third."""
-    if low == _MINUS_ONE_LOW and data.startswith(_MINUS_ONE_HIGH, at):
-        return -1, at + 7
-    high, at = varint(data, at, 43)
-    return _int64(low - (1 << 21) + (high << 21) & 0xFFFF_FFFF_FFFF_FFFF), at
+    """Return the int64 whose second byte is at `at`, and the position after it; `low`: its first byte."""
+    byte = data[at]
+    low += (byte << 7) - 128
+    if byte < 128:
+        return low, at + 1
+    byte = data[at + 1]
+    if byte < 128:
+        return low + (byte << 14) - 16384, at + 2
+    if data.startswith(_MINUS_ONE, at - 1):
+        return -1, at + 9
+    value, at = varint(data, at - 1)
+    return _int64(value), at
 
 
 def long_int32(data: bytes, at: int, low: int) -> tuple[int, int]:
@@ -132,6 +139,14 @@ def long_uint32(data: bytes, at: int, low: int) -> tuple[int, int]:
     """Like `long_int64`, for a uint32."""
     value, at = long_int64(data, at, low)
     return value & 0xFFFF_FFFF, at
+
+
+def long_size(data: bytes, at: int, low: int, end: int) -> tuple[int, int]:
+    """Like `long_int64`, for the size of what follows, up to `end` at most. Raises UncommonFormError for a larger one."""
+    size, at = long_int64(data, at, low)
+    if not 0 <= size <= end - at:
+        raise UncommonFormError
+    return size, at
 
 
 def _int64(value: int) -> int:

@@ -17,6 +17,7 @@ from pulsarscope.protocols.pulsar.frame.fast_path import (
     Reader,
     long_int32,
     long_int64,
+    long_size,
     long_uint32,
     read_name,
     read_time,
@@ -33,31 +34,15 @@ def message_id_data(data: bytes, at: int, end: int) -> dict[str, Any]:
     if data[at] != 8:
         raise UncommonFormError
     ledgerId_ = data[at + 1]
-    at += 1 + 1
+    at += 2
     if ledgerId_ > 127:
-        byte = data[at]
-        at += 1
-        ledgerId_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            ledgerId_ += (byte << 14) - 16384
-            if byte > 127:
-                ledgerId_, at = long_int64(data, at, ledgerId_)
+        ledgerId_, at = long_int64(data, at, ledgerId_)
     if data[at] != 16:
         raise UncommonFormError
     entryId_ = data[at + 1]
-    at += 1 + 1
+    at += 2
     if entryId_ > 127:
-        byte = data[at]
-        at += 1
-        entryId_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            entryId_ += (byte << 14) - 16384
-            if byte > 127:
-                entryId_, at = long_int64(data, at, entryId_)
+        entryId_, at = long_int64(data, at, entryId_)
     out: dict[str, Any] = {"ledgerId": ledgerId_, "entryId": entryId_}
     if at == end:
         return out
@@ -66,34 +51,18 @@ def message_id_data(data: bytes, at: int, end: int) -> dict[str, Any]:
     tag = data[at]
     if tag == 24:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int32(data, at, value)
+            value, at = long_int32(data, at, value)
         out["partition"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 32:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int32(data, at, value)
+            value, at = long_int32(data, at, value)
         out["batch_index"] = value
         if at == end:
             return out
@@ -102,17 +71,9 @@ def message_id_data(data: bytes, at: int, end: int) -> dict[str, Any]:
         items = out["ack_set"] = []
         while tag == 40:
             value = data[at + 1]
-            at += 1 + 1
+            at += 2
             if value > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[at]
-                    at += 1
-                    value += (byte << 14) - 16384
-                    if byte > 127:
-                        value, at = long_int64(data, at, value)
+                value, at = long_int64(data, at, value)
             items.append(value)
             if at == end:
                 return out
@@ -121,17 +82,9 @@ def message_id_data(data: bytes, at: int, end: int) -> dict[str, Any]:
             tag = data[at]
     if tag == 48:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int32(data, at, value)
+            value, at = long_int32(data, at, value)
         out["batch_size"] = value
         if at == end:
             return out
@@ -143,31 +96,15 @@ def command_send(data: bytes, at: int, end: int) -> dict[str, Any]:
     if data[at] != 8:
         raise UncommonFormError
     producer_id_ = data[at + 1]
-    at += 1 + 1
+    at += 2
     if producer_id_ > 127:
-        byte = data[at]
-        at += 1
-        producer_id_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            producer_id_ += (byte << 14) - 16384
-            if byte > 127:
-                producer_id_, at = long_int64(data, at, producer_id_)
+        producer_id_, at = long_int64(data, at, producer_id_)
     if data[at] != 16:
         raise UncommonFormError
     sequence_id_ = data[at + 1]
-    at += 1 + 1
+    at += 2
     if sequence_id_ > 127:
-        byte = data[at]
-        at += 1
-        sequence_id_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            sequence_id_ += (byte << 14) - 16384
-            if byte > 127:
-                sequence_id_, at = long_int64(data, at, sequence_id_)
+        sequence_id_, at = long_int64(data, at, sequence_id_)
     out: dict[str, Any] = {"producer_id": producer_id_, "sequence_id": sequence_id_}
     if at == end:
         return out
@@ -175,99 +112,59 @@ def command_send(data: bytes, at: int, end: int) -> dict[str, Any]:
     tag = data[at]
     if tag == 24:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int32(data, at, value)
+            value, at = long_int32(data, at, value)
         out["num_messages"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 32:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["txnid_least_bits"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 40:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["txnid_most_bits"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 48:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["highest_sequence_id"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 56:
         value = BOOLS[data[at + 1]]
-        at += 1 + 1
+        at += 2
         out["is_chunk"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 64:
         value = BOOLS[data[at + 1]]
-        at += 1 + 1
+        at += 2
         out["marker"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 74:
         size = data[at + 1]
-        at += 1 + 1
+        at += 2
         if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
+            size, at = long_size(data, at, size, end)
         stop = at + size
         value = message_id_data(data, at, stop)
         at = stop
@@ -282,31 +179,15 @@ def command_send_receipt(data: bytes, at: int, end: int) -> dict[str, Any]:
     if data[at] != 8:
         raise UncommonFormError
     producer_id_ = data[at + 1]
-    at += 1 + 1
+    at += 2
     if producer_id_ > 127:
-        byte = data[at]
-        at += 1
-        producer_id_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            producer_id_ += (byte << 14) - 16384
-            if byte > 127:
-                producer_id_, at = long_int64(data, at, producer_id_)
+        producer_id_, at = long_int64(data, at, producer_id_)
     if data[at] != 16:
         raise UncommonFormError
     sequence_id_ = data[at + 1]
-    at += 1 + 1
+    at += 2
     if sequence_id_ > 127:
-        byte = data[at]
-        at += 1
-        sequence_id_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            sequence_id_ += (byte << 14) - 16384
-            if byte > 127:
-                sequence_id_, at = long_int64(data, at, sequence_id_)
+        sequence_id_, at = long_int64(data, at, sequence_id_)
     out: dict[str, Any] = {"producer_id": producer_id_, "sequence_id": sequence_id_}
     if at == end:
         return out
@@ -314,17 +195,9 @@ def command_send_receipt(data: bytes, at: int, end: int) -> dict[str, Any]:
     tag = data[at]
     if tag == 26:
         size = data[at + 1]
-        at += 1 + 1
+        at += 2
         if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
+            size, at = long_size(data, at, size, end)
         stop = at + size
         value = message_id_data(data, at, stop)
         at = stop
@@ -334,17 +207,9 @@ def command_send_receipt(data: bytes, at: int, end: int) -> dict[str, Any]:
         tag = data[at]
     if tag == 32:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["highest_sequence_id"] = value
         if at == end:
             return out
@@ -356,31 +221,15 @@ def command_message(data: bytes, at: int, end: int) -> dict[str, Any]:
     if data[at] != 8:
         raise UncommonFormError
     consumer_id_ = data[at + 1]
-    at += 1 + 1
+    at += 2
     if consumer_id_ > 127:
-        byte = data[at]
-        at += 1
-        consumer_id_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            consumer_id_ += (byte << 14) - 16384
-            if byte > 127:
-                consumer_id_, at = long_int64(data, at, consumer_id_)
+        consumer_id_, at = long_int64(data, at, consumer_id_)
     if data[at] != 18:
         raise UncommonFormError
     size = data[at + 1]
-    at += 1 + 1
+    at += 2
     if size > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 14) - 16384
-        if byte > 127 or at + size > end:
-            raise UncommonFormError
+        size, at = long_size(data, at, size, end)
     stop = at + size
     message_id_ = message_id_data(data, at, stop)
     at = stop
@@ -392,17 +241,9 @@ def command_message(data: bytes, at: int, end: int) -> dict[str, Any]:
     tag = data[at]
     if tag == 24:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_uint32(data, at, value)
+            value, at = long_uint32(data, at, value)
         out["redelivery_count"] = value
         if at == end:
             return out
@@ -411,17 +252,9 @@ def command_message(data: bytes, at: int, end: int) -> dict[str, Any]:
         items = out["ack_set"] = []
         while tag == 32:
             value = data[at + 1]
-            at += 1 + 1
+            at += 2
             if value > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[at]
-                    at += 1
-                    value += (byte << 14) - 16384
-                    if byte > 127:
-                        value, at = long_int64(data, at, value)
+                value, at = long_int64(data, at, value)
             items.append(value)
             if at == end:
                 return out
@@ -430,17 +263,9 @@ def command_message(data: bytes, at: int, end: int) -> dict[str, Any]:
             tag = data[at]
     if tag == 40:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["consumer_epoch"] = value
         if at == end:
             return out
@@ -452,34 +277,18 @@ def key_long_value(data: bytes, at: int, end: int) -> dict[str, Any]:
     if data[at] != 10:
         raise UncommonFormError
     size = data[at + 1]
-    at += 1 + 1
+    at += 2
     if size > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 14) - 16384
-        if byte > 127 or at + size > end:
-            raise UncommonFormError
+        size, at = long_size(data, at, size, end)
     stop = at + size
     key_ = KEYS[data[at:stop]]
     at = stop
     if data[at] != 16:
         raise UncommonFormError
     value_ = data[at + 1]
-    at += 1 + 1
+    at += 2
     if value_ > 127:
-        byte = data[at]
-        at += 1
-        value_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            value_ += (byte << 14) - 16384
-            if byte > 127:
-                value_, at = long_int64(data, at, value_)
+        value_, at = long_int64(data, at, value_)
     out: dict[str, Any] = {"key": key_, "value": value_}
     if at == end:
         return out
@@ -490,21 +299,13 @@ def command_ack(data: bytes, at: int, end: int) -> dict[str, Any]:
     if data[at] != 8:
         raise UncommonFormError
     consumer_id_ = data[at + 1]
-    at += 1 + 1
+    at += 2
     if consumer_id_ > 127:
-        byte = data[at]
-        at += 1
-        consumer_id_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            consumer_id_ += (byte << 14) - 16384
-            if byte > 127:
-                consumer_id_, at = long_int64(data, at, consumer_id_)
+        consumer_id_, at = long_int64(data, at, consumer_id_)
     if data[at] != 16:
         raise UncommonFormError
     ack_type_ = _COMMAND_ACK_ACK_TYPE[data[at + 1]]
-    at += 1 + 1
+    at += 2
     out: dict[str, Any] = {"consumer_id": consumer_id_, "ack_type": ack_type_}
     if at == end:
         return out
@@ -515,17 +316,9 @@ def command_ack(data: bytes, at: int, end: int) -> dict[str, Any]:
         items = out["message_id"] = []
         while tag == 26:
             size = data[at + 1]
-            at += 1 + 1
+            at += 2
             if size > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[at]
-                    at += 1
-                    size += (byte << 14) - 16384
-                if byte > 127 or at + size > end:
-                    raise UncommonFormError
+                size, at = long_size(data, at, size, end)
             stop = at + size
             value = message_id_data(data, at, stop)
             at = stop
@@ -537,7 +330,7 @@ def command_ack(data: bytes, at: int, end: int) -> dict[str, Any]:
             tag = data[at]
     if tag == 32:
         value = _COMMAND_ACK_VALIDATION_ERROR[data[at + 1]]
-        at += 1 + 1
+        at += 2
         out["validation_error"] = value
         if at == end:
             return out
@@ -546,17 +339,9 @@ def command_ack(data: bytes, at: int, end: int) -> dict[str, Any]:
         items = out["properties"] = []
         while tag == 42:
             size = data[at + 1]
-            at += 1 + 1
+            at += 2
             if size > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[at]
-                    at += 1
-                    size += (byte << 14) - 16384
-                if byte > 127 or at + size > end:
-                    raise UncommonFormError
+                size, at = long_size(data, at, size, end)
             stop = at + size
             value = key_long_value(data, at, stop)
             at = stop
@@ -568,51 +353,27 @@ def command_ack(data: bytes, at: int, end: int) -> dict[str, Any]:
             tag = data[at]
     if tag == 48:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["txnid_least_bits"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 56:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["txnid_most_bits"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 64:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["request_id"] = value
         if at == end:
             return out
@@ -624,31 +385,15 @@ def command_flow(data: bytes, at: int, end: int) -> dict[str, Any]:
     if data[at] != 8:
         raise UncommonFormError
     consumer_id_ = data[at + 1]
-    at += 1 + 1
+    at += 2
     if consumer_id_ > 127:
-        byte = data[at]
-        at += 1
-        consumer_id_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            consumer_id_ += (byte << 14) - 16384
-            if byte > 127:
-                consumer_id_, at = long_int64(data, at, consumer_id_)
+        consumer_id_, at = long_int64(data, at, consumer_id_)
     if data[at] != 16:
         raise UncommonFormError
     messagePermits_ = data[at + 1]
-    at += 1 + 1
+    at += 2
     if messagePermits_ > 127:
-        byte = data[at]
-        at += 1
-        messagePermits_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            messagePermits_ += (byte << 14) - 16384
-            if byte > 127:
-                messagePermits_, at = long_uint32(data, at, messagePermits_)
+        messagePermits_, at = long_uint32(data, at, messagePermits_)
     out: dict[str, Any] = {"consumer_id": consumer_id_, "messagePermits": messagePermits_}
     if at == end:
         return out
@@ -659,34 +404,18 @@ def key_value(data: bytes, at: int, end: int) -> dict[str, Any]:
     if data[at] != 10:
         raise UncommonFormError
     size = data[at + 1]
-    at += 1 + 1
+    at += 2
     if size > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 14) - 16384
-        if byte > 127 or at + size > end:
-            raise UncommonFormError
+        size, at = long_size(data, at, size, end)
     stop = at + size
     key_ = KEYS[data[at:stop]]
     at = stop
     if data[at] != 18:
         raise UncommonFormError
     size = data[at + 1]
-    at += 1 + 1
+    at += 2
     if size > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 14) - 16384
-        if byte > 127 or at + size > end:
-            raise UncommonFormError
+        size, at = long_size(data, at, size, end)
     stop = at + size
     value_ = data[at:stop].decode()
     at = stop
@@ -700,34 +429,18 @@ def encryption_keys(data: bytes, at: int, end: int) -> dict[str, Any]:
     if data[at] != 10:
         raise UncommonFormError
     size = data[at + 1]
-    at += 1 + 1
+    at += 2
     if size > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 14) - 16384
-        if byte > 127 or at + size > end:
-            raise UncommonFormError
+        size, at = long_size(data, at, size, end)
     stop = at + size
     key_ = KEYS[data[at:stop]]
     at = stop
     if data[at] != 18:
         raise UncommonFormError
     size = data[at + 1]
-    at += 1 + 1
+    at += 2
     if size > 127:
-        byte = data[at]
-        at += 1
-        size += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 14) - 16384
-        if byte > 127 or at + size > end:
-            raise UncommonFormError
+        size, at = long_size(data, at, size, end)
     stop = at + size
     value_ = data[at:stop]
     at = stop
@@ -741,17 +454,9 @@ def encryption_keys(data: bytes, at: int, end: int) -> dict[str, Any]:
         items = out["metadata"] = []
         while tag == 26:
             size = data[at + 1]
-            at += 1 + 1
+            at += 2
             if size > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[at]
-                    at += 1
-                    size += (byte << 14) - 16384
-                if byte > 127 or at + size > end:
-                    raise UncommonFormError
+                size, at = long_size(data, at, size, end)
             stop = at + size
             value = key_value(data, at, stop)
             at = stop
@@ -774,17 +479,9 @@ def message_metadata(data: bytes, at: int, end: int) -> dict[str, Any]:
     if data[at] != 16:
         raise UncommonFormError
     sequence_id_ = data[at + 1]
-    at += 1 + 1
+    at += 2
     if sequence_id_ > 127:
-        byte = data[at]
-        at += 1
-        sequence_id_ += (byte << 7) - 128
-        if byte > 127:
-            byte = data[at]
-            at += 1
-            sequence_id_ += (byte << 14) - 16384
-            if byte > 127:
-                sequence_id_, at = long_int64(data, at, sequence_id_)
+        sequence_id_, at = long_int64(data, at, sequence_id_)
     if data[at] != 24:
         raise UncommonFormError
     publish_time_ = TIMES.get(data[at + 1 : at + 1 + 6], 0)
@@ -816,17 +513,9 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         items = out["properties"] = []
         while tag == 34:
             size = data[at + 1]
-            at += 1 + 1
+            at += 2
             if size > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[at]
-                    at += 1
-                    size += (byte << 14) - 16384
-                if byte > 127 or at + size > end:
-                    raise UncommonFormError
+                size, at = long_size(data, at, size, end)
             stop = at + size
             value = key_value(data, at, stop)
             at = stop
@@ -838,17 +527,9 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
             tag = data[at]
     if tag == 42:
         size = data[at + 1]
-        at += 1 + 1
+        at += 2
         if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
+            size, at = long_size(data, at, size, end)
         stop = at + size
         value = data[at:stop].decode()
         at = stop
@@ -858,17 +539,9 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         tag = data[at]
     if tag == 50:
         size = data[at + 1]
-        at += 1 + 1
+        at += 2
         if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
+            size, at = long_size(data, at, size, end)
         stop = at + size
         value = data[at:stop].decode()
         at = stop
@@ -880,17 +553,9 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         items = out["replicate_to"] = []
         while tag == 58:
             size = data[at + 1]
-            at += 1 + 1
+            at += 2
             if size > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[at]
-                    at += 1
-                    size += (byte << 14) - 16384
-                if byte > 127 or at + size > end:
-                    raise UncommonFormError
+                size, at = long_size(data, at, size, end)
             stop = at + size
             value = data[at:stop].decode()
             at = stop
@@ -902,58 +567,34 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
             tag = data[at]
     if tag == 64:
         value = _COMPRESSION_TYPE[data[at + 1]]
-        at += 1 + 1
+        at += 2
         out["compression"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 72:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_uint32(data, at, value)
+            value, at = long_uint32(data, at, value)
         out["uncompressed_size"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 88:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int32(data, at, value)
+            value, at = long_int32(data, at, value)
         out["num_messages_in_batch"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 96:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["event_time"] = value
         if at == end:
             return out
@@ -962,17 +603,9 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         items = out["encryption_keys"] = []
         while tag == 106:
             size = data[at + 1]
-            at += 1 + 1
+            at += 2
             if size > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[at]
-                    at += 1
-                    size += (byte << 14) - 16384
-                if byte > 127 or at + size > end:
-                    raise UncommonFormError
+                size, at = long_size(data, at, size, end)
             stop = at + size
             value = encryption_keys(data, at, stop)
             at = stop
@@ -984,17 +617,9 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
             tag = data[at]
     if tag == 114:
         size = data[at + 1]
-        at += 1 + 1
+        at += 2
         if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
+            size, at = long_size(data, at, size, end)
         stop = at + size
         value = data[at:stop].decode()
         at = stop
@@ -1004,17 +629,9 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         tag = data[at]
     if tag == 122:
         size = data[at + 1]
-        at += 1 + 1
+        at += 2
         if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
+            size, at = long_size(data, at, size, end)
         stop = at + size
         value = data[at:stop]
         at = stop
@@ -1026,17 +643,9 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         tag += data[at + 1] << 8
     if tag == 386:
         size = data[at + 2]
-        at += 2 + 1
+        at += 3
         if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
+            size, at = long_size(data, at, size, end)
         stop = at + size
         value = data[at:stop]
         at = stop
@@ -1046,24 +655,16 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         tag = data[at] + (data[at + 1] << 8)
     if tag == 392:
         value = BOOLS[data[at + 2]]
-        at += 2 + 1
+        at += 3
         out["partition_key_b64_encoded"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 402:
         size = data[at + 2]
-        at += 2 + 1
+        at += 3
         if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
+            size, at = long_size(data, at, size, end)
         stop = at + size
         value = data[at:stop]
         at = stop
@@ -1073,109 +674,61 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         tag = data[at] + (data[at + 1] << 8)
     if tag == 408:
         value = data[at + 2]
-        at += 2 + 1
+        at += 3
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["deliver_at_time"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 416:
         value = data[at + 2]
-        at += 2 + 1
+        at += 3
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int32(data, at, value)
+            value, at = long_int32(data, at, value)
         out["marker_type"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 432:
         value = data[at + 2]
-        at += 2 + 1
+        at += 3
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["txnid_least_bits"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 440:
         value = data[at + 2]
-        at += 2 + 1
+        at += 3
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["txnid_most_bits"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 448:
         value = data[at + 2]
-        at += 2 + 1
+        at += 3
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["highest_sequence_id"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 456:
         value = BOOLS[data[at + 2]]
-        at += 2 + 1
+        at += 3
         out["null_value"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 466:
         size = data[at + 2]
-        at += 2 + 1
+        at += 3
         if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
+            size, at = long_size(data, at, size, end)
         stop = at + size
         value = data[at:stop].decode()
         at = stop
@@ -1185,58 +738,34 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         tag = data[at] + (data[at + 1] << 8)
     if tag == 472:
         value = data[at + 2]
-        at += 2 + 1
+        at += 3
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int32(data, at, value)
+            value, at = long_int32(data, at, value)
         out["num_chunks_from_msg"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 480:
         value = data[at + 2]
-        at += 2 + 1
+        at += 3
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int32(data, at, value)
+            value, at = long_int32(data, at, value)
         out["total_chunk_msg_size"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 488:
         value = data[at + 2]
-        at += 2 + 1
+        at += 3
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int32(data, at, value)
+            value, at = long_int32(data, at, value)
         out["chunk_id"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 496:
         value = BOOLS[data[at + 2]]
-        at += 2 + 1
+        at += 3
         out["null_partition_key"] = value
         if at == end:
             return out
@@ -1245,17 +774,9 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         items = out["compacted_batch_indexes"] = []
         while tag == 504:
             value = data[at + 2]
-            at += 2 + 1
+            at += 3
             if value > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[at]
-                    at += 1
-                    value += (byte << 14) - 16384
-                    if byte > 127:
-                        value, at = long_int32(data, at, value)
+                value, at = long_int32(data, at, value)
             items.append(value)
             if at == end:
                 return out
@@ -1264,17 +785,9 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
             tag = data[at] + (data[at + 1] << 8)
     if tag == 642:
         size = data[at + 2]
-        at += 2 + 1
+        at += 3
         if size > 127:
-            byte = data[at]
-            at += 1
-            size += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                size += (byte << 14) - 16384
-            if byte > 127 or at + size > end:
-                raise UncommonFormError
+            size, at = long_size(data, at, size, end)
         stop = at + size
         value = data[at:stop]
         at = stop
@@ -1284,34 +797,18 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         tag = data[at] + (data[at + 1] << 8)
     if tag == 648:
         value = data[at + 2]
-        at += 2 + 1
+        at += 3
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_uint32(data, at, value)
+            value, at = long_uint32(data, at, value)
         out["entry_hash_min"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 656:
         value = data[at + 2]
-        at += 2 + 1
+        at += 3
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_uint32(data, at, value)
+            value, at = long_uint32(data, at, value)
         out["entry_hash_max"] = value
         if at == end:
             return out
@@ -1337,17 +834,9 @@ def broker_entry_metadata(data: bytes, at: int, end: int) -> dict[str, Any]:
         tag = data[at]
     if tag == 16:
         value = data[at + 1]
-        at += 1 + 1
+        at += 2
         if value > 127:
-            byte = data[at]
-            at += 1
-            value += (byte << 7) - 128
-            if byte > 127:
-                byte = data[at]
-                at += 1
-                value += (byte << 14) - 16384
-                if byte > 127:
-                    value, at = long_int64(data, at, value)
+            value, at = long_int64(data, at, value)
         out["index"] = value
         if at == end:
             return out
@@ -1379,50 +868,26 @@ def single_messages(
                 pairs = {}
                 while tag == 10:
                     size = data[at + 1]
-                    at += 1 + 1
+                    at += 2
                     if size > 127:
-                        byte = data[at]
-                        at += 1
-                        size += (byte << 7) - 128
-                        if byte > 127:
-                            byte = data[at]
-                            at += 1
-                            size += (byte << 14) - 16384
-                        if byte > 127 or at + size > end:
-                            raise UncommonFormError
+                        size, at = long_size(data, at, size, end)
                     stop = at + size
                     pair_end = stop
                     if data[at] != 10:
                         return position
                     size = data[at + 1]
-                    at += 1 + 1
+                    at += 2
                     if size > 127:
-                        byte = data[at]
-                        at += 1
-                        size += (byte << 7) - 128
-                        if byte > 127:
-                            byte = data[at]
-                            at += 1
-                            size += (byte << 14) - 16384
-                        if byte > 127 or at + size > end:
-                            raise UncommonFormError
+                        size, at = long_size(data, at, size, end)
                     stop = at + size
                     key_at, key_end = at, stop
                     at = stop
                     if data[at] != 18:
                         return position
                     size = data[at + 1]
-                    at += 1 + 1
+                    at += 2
                     if size > 127:
-                        byte = data[at]
-                        at += 1
-                        size += (byte << 7) - 128
-                        if byte > 127:
-                            byte = data[at]
-                            at += 1
-                            size += (byte << 14) - 16384
-                        if byte > 127 or at + size > end:
-                            raise UncommonFormError
+                        size, at = long_size(data, at, size, end)
                     stop = at + size
                     if stop != pair_end:
                         return position
@@ -1435,17 +900,9 @@ def single_messages(
             partition_key = None
             if tag == 18:
                 size = data[at + 1]
-                at += 1 + 1
+                at += 2
                 if size > 127:
-                    byte = data[at]
-                    at += 1
-                    size += (byte << 7) - 128
-                    if byte > 127:
-                        byte = data[at]
-                        at += 1
-                        size += (byte << 14) - 16384
-                    if byte > 127 or at + size > end:
-                        raise UncommonFormError
+                    size, at = long_size(data, at, size, end)
                 stop = at + size
                 partition_key = data[at:stop].decode()
                 at = stop
@@ -1453,33 +910,17 @@ def single_messages(
             if tag != 24:
                 return position
             payload_size = data[at + 1]
-            at += 1 + 1
+            at += 2
             if payload_size > 127:
-                byte = data[at]
-                at += 1
-                payload_size += (byte << 7) - 128
-                if byte > 127:
-                    byte = data[at]
-                    at += 1
-                    payload_size += (byte << 14) - 16384
-                    if byte > 127:
-                        payload_size, at = long_int32(data, at, payload_size)
+                payload_size, at = long_int32(data, at, payload_size)
             sequence_id = default_id
             if at != end:
                 if data[at] != 64:
                     return position
                 sequence_id = data[at + 1]
-                at += 1 + 1
+                at += 2
                 if sequence_id > 127:
-                    byte = data[at]
-                    at += 1
-                    sequence_id += (byte << 7) - 128
-                    if byte > 127:
-                        byte = data[at]
-                        at += 1
-                        sequence_id += (byte << 14) - 16384
-                        if byte > 127:
-                            sequence_id, at = long_int64(data, at, sequence_id)
+                    sequence_id, at = long_int64(data, at, sequence_id)
             after = at + payload_size
             if at != end or payload_size < 0 or after > batch_end:
                 return position
