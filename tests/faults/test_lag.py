@@ -71,6 +71,17 @@ def test_consumers_without_permits_are_behind_after_a_while(tmp_path: Path, leng
         assert evidence["connections"] == [row.connection]
 
 
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_consumer_with_all_keys_is_named_once_beside_an_idle_one(tmp_path: Path, *, idle: bool) -> None:
+    beside = subscribed(connected(40002), kind="Key_Shared").client(flow(4)).wait(14 * SECOND)
+    talks = [taking(13, 110, queue=4, kind="Key_Shared"), publishing(13 * 50, 20 * MILLISECOND)]
+    diagnosis = diagnose(tmp_path, *talks, *[beside] * idle)
+    row, _ = diagnosis.only("consumer-behind")
+    assert ("beside it has permits" in row.text) == idle
+    holder = "the consumer of most keys" if idle else "its consumers"
+    assert f"as {holder} had no permits most of the time" in diagnosis.only(GROWING)[0].text
+
+
 @pytest.mark.parametrize(("queue", "every", "rest"), [*product((30, 60), (150, 250), (0.2, 0.5, 0.9))])
 def test_a_slow_consumer_of_a_larger_queue_may_wait_for_its_next_permits_at_the_end(
     tmp_path: Path, queue: int, every: int, rest: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -205,7 +206,14 @@ def test_what_another_may_take_in_turns_is_not_dropped(tmp_path: Path, kept: int
 
 
 def key_shared(
-    length: int, queue: int, slow_ms: int, *, kind: str = "Key_Shared", step: int = 50, both: bool = False
+    length: int,
+    queue: int,
+    slow_ms: int,
+    *,
+    kind: str = "Key_Shared",
+    step: int = 50,
+    both: bool = False,
+    keys: Callable[[int], dict[str, Any]] = lambda _: {},
 ) -> list[Conversation]:
     """Two consumers of a topic that gets an entry every `step` ms: the fast one gets even entries, the slow one odd ones."""
     talks = []
@@ -223,7 +231,7 @@ def key_shared(
                 waits += half
                 due = max(due, taken + 2)
             free = max(free, due) + pace
-            events += [(due, 0, delivery(entry)), (free, 1, ack(entry))]
+            events += [(due, 0, delivery(entry, **keys(entry))), (free, 1, ack(entry))]
             acked.append(free)
         for time, is_client, frame in sorted(events):
             if time < length * 1000:
@@ -239,6 +247,25 @@ def test_a_slow_one_beside_one_that_is_idle_is_named(tmp_path: Path, length: int
     row, evidence = diagnosis.only(BEHIND)
     assert (row.severity, evidence["act"], evidence["waiting"] >= 10) == ("warning", "client", True)
     assert diagnosis.frames[f"0:{row.packet}.{row.sub}"].command == "FLOW"
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        (lambda _: {"partition_key": "hot"}, "have key hot, and a key goes to one consumer."),
+        (lambda entry: {"partition_key": "hot" if entry % 6 else f"k{entry}"}, "have key hot, and"),
+        (lambda _: {"ordering_key": b"hot", "partition_key": "other"}, "have ordering key aG90, and"),
+        (lambda entry: {"partition_key": f"k{entry % 40}"}, None),
+        (lambda entry: {"partition_key": f"k{entry}"}, None),
+        (lambda _: {}, None),
+    ],
+    ids=["one", "mostly one", "ordering key", "many", "all different", "none"],
+)
+def test_the_key_that_most_of_them_have_is_named(tmp_path: Path, keys: Callable[[int], dict[str, Any]], named: str | None) -> None:
+    diagnosis = diagnose(tmp_path, *key_shared(12, 4, 500, keys=keys))
+    row, evidence = diagnosis.only(BEHIND)
+    assert named in row.text if named else "goes to one consumer" not in row.text
+    assert (evidence["key"] is not None) == (named is not None)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,13 @@ from pulsarscope.protocols.pulsar.rules.subscriptions.lag import evaluate_lag
 from pulsarscope.protocols.pulsar.rules.subscriptions.partitions import PARTITIONS, PUBLISHED, SUFFIX, PartitionReceipts
 from pulsarscope.protocols.pulsar.rules.subscriptions.positions import evaluate_beginnings
 from pulsarscope.protocols.pulsar.rules.subscriptions.resting import evaluate_resting
-from pulsarscope.protocols.pulsar.rules.subscriptions.spans import WITHHELD, evaluate_spans, may_be_elsewhere
+from pulsarscope.protocols.pulsar.rules.subscriptions.spans import (
+    WITHHELD,
+    evaluate_slow_keys,
+    evaluate_spans,
+    may_be_elsewhere,
+    spans_of,
+)
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING, PASSED, evaluate_dropped, evaluate_stuck
 from pulsarscope.protocols.pulsar.rules.subscriptions.uneven import evaluate_uneven
 from pulsarscope.protocols.pulsar.rules.subscriptions.unknown_acks import evaluate_unknown
@@ -196,8 +202,10 @@ def evaluate_backlog(topic: str, facts: Sequence[Fact], report: ReportFinding, t
     evaluate_blocked(topic, facts, report, thresholds)
     evaluate_unknown(topic, facts, report, thresholds)
     evaluate_limited(topic, facts, report, thresholds)
-    behind = evaluate_lag(topic, facts, report, thresholds)
-    evaluate_spans(topic, facts, behind, report, thresholds)
+    spans = spans_of(topic, facts, report, thresholds)
+    slow = evaluate_slow_keys(spans, facts)
+    behind = evaluate_lag(topic, facts, slow, report, thresholds)
+    evaluate_spans({name: each for name, each in spans.items() if name not in slow}, facts, behind)
     evaluate_resting(topic, facts, report, thresholds)
     evaluate_uneven(facts, report, thresholds)
     if any(fact.what == WITHHELD and fact.values["txn"] for fact in facts):

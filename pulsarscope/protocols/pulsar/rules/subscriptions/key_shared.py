@@ -53,6 +53,9 @@ SHARE_MAX = 5_000
 KEY_BYTES_MAX = 256
 """Longest key that is followed; longer ones are rare and would fill memory."""
 
+COUNTED_MAX = 16
+"""Keys whose deliveries are counted for each consumer: enough to find each key with a sixteenth of them."""
+
 KEY_IDLE_NS = 600_000_000_000
 """Time without facts after which a key is evaluated."""
 
@@ -69,6 +72,27 @@ class HeldKey(msgspec.Struct):
     entries: set[Position]
 
 
+class KeyCounts(msgspec.Struct):
+    """Number of deliveries of the most frequent keys, each exact or too low, by the algorithm of Misra and Gries (1982)."""
+
+    counts: dict[Key, int] = msgspec.field(default_factory=dict)
+    total: int = 0
+
+    def add(self, key: Key) -> None:
+        """Count a delivery."""
+        counts = self.counts
+        self.total += 1
+        if key in counts or len(counts) < COUNTED_MAX:
+            counts[key] = counts.get(key, 0) + 1
+        else:
+            self.counts = {other: count - 1 for other, count in counts.items() if count > 1}
+
+    def busiest(self) -> tuple[str, str, int] | None:
+        """Return the kind, the text and the count of a key with more than half of all deliveries."""
+        key = max(self.counts, key=self.counts.__getitem__, default=None)
+        return (*key, self.counts[key]) if key is not None and 2 * self.counts[key] > self.total else None
+
+
 class KeySharedState(ConsumerState):
     """A Key_Shared consumer and the keys that it holds."""
 
@@ -80,6 +104,8 @@ class KeySharedState(ConsumerState):
     """Latest entry of each key, with its delivery."""
     share: deque[tuple[int, int]] = msgspec.field(default_factory=lambda: deque(maxlen=SHARE_MAX))
     """Latest entries delivered to it."""
+    keys: KeyCounts | None = None
+    """Deliveries by key, once there is one."""
     regressions: int = 0
     """Number of entries delivered after a later one with the same key."""
 
@@ -119,6 +145,8 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
                 "since": held.since.time if held is not None else now,
                 "unacknowledged": len(consumer.key_of),
                 "closed": not self.open,
+                "busiest": consumer.keys.busiest() if consumer.keys is not None else None,
+                "keyed": consumer.keys.total if consumer.keys is not None else 0,
             }
             where = held.since if held is not None else consumer.ready
             if where is not None:
@@ -132,6 +160,8 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
         consumer.share.append(position)
         if (key := key_of(row)) is None:
             return
+        consumer.keys = consumer.keys or KeyCounts()
+        consumer.keys.add(key)
         is_late = fields.get("redelivery_count", 0) > 0 or "deliver_at_time" in (row.metadata or {})
         self._check_order(consumer, key, position, where, is_late=is_late)
         if consumer.early.acks and consumer.early.of(position, (where.file, where.packet), where.time)[0]:

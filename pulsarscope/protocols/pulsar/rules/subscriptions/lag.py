@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,7 @@ from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names
-from pulsarscope.protocols.pulsar.rules.subscriptions.spans import WITHHELD
+from pulsarscope.protocols.pulsar.rules.subscriptions.spans import WITHHELD, Subscription
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
@@ -92,13 +92,15 @@ Course = list[tuple[int, int]]
 """Time and entry of the furthest message of a ledger."""
 
 
-def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> set[tuple[Any, Any]]:
+def evaluate_lag(
+    topic: str, facts: Sequence[Fact], slow: Collection[Subscription], report: ReportFinding, thresholds: Thresholds
+) -> set[Subscription]:
     """Report subscriptions that fall behind, or that skip published messages.
 
-    Return the subscriptions, each with its broker, whose consumers are reported as too slow.
+    `slow`: subscriptions with a consumer that is reported as too slow for its keys. Return all whose consumers are reported as too slow.
     """
     behind = set()
-    subscriptions: dict[tuple[Any, Any], list[Fact]] = {}
+    subscriptions: dict[Subscription, list[Fact]] = {}
     published: dict[Any, list[Fact]] = {}
     skipped: dict[Any, list[Fact]] = {}
     withheld: dict[str, int] = {}
@@ -115,9 +117,10 @@ def evaluate_lag(topic: str, facts: Sequence[Fact], report: ReportFinding, thres
             skipped.setdefault(fact.values["subscription"], []).append(fact)
     for (subscription, server), delivered in subscriptions.items():
         here = published.get(server, ())
-        known = any(_is_behind(fact, subscription) for fact in facts)
+        has_slow = (subscription, server) in slow
+        known = has_slow or any(_is_behind(fact, subscription) for fact in facts)
         if not any(_report_skipped(topic, fact, here, delivered, report) for fact in skipped.get(subscription, ())) and here:
-            known = _report_growth(topic, here, delivered, report, thresholds, is_known=known) or known
+            known = _report_growth(topic, here, delivered, report, thresholds, is_known=known, has_slow=has_slow) or known
         if known:
             behind.add((subscription, server))
     return behind
@@ -156,8 +159,11 @@ def _report_growth(
     thresholds: Thresholds,
     *,
     is_known: bool,
+    has_slow: bool,
 ) -> bool:
     """Report a backlog that grows, and the consumers that take too little, unless they are known to be behind (`is_known`).
+
+    `has_slow`: one of them is too slow for its keys.
 
     Return True if these consumers are reported.
     """
@@ -190,7 +196,8 @@ def _report_growth(
     elif way is not None:
         text += f", as its consumers ask for no more than {plural(way[0], 'message')} at once, and a round trip takes {duration(way[1])}"
     elif act == "client":
-        text += ", as its consumers had no permits most of the time"
+        text += ", as the consumer of most keys had" if has_slow else ", as its consumers had"
+        text += " no permits most of the time"
     evidence = {
         "frames": frame_names([published[-1].where.name, delivered[-1].where.name]),
         "topic": topic,

@@ -1,4 +1,4 @@
-"""Deliveries to all consumers of a Shared or Key_Shared subscription: entries that no consumer got, and the consumer that blocks others."""
+"""Deliveries to all consumers of a Shared or Key_Shared subscription: entries that none got, and the consumer that blocks others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pulsarscope.dissect.contract.rules import Fact, ReportFinding, Where
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
 from pulsarscope.protocols.pulsar.message_ids import Position
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names, latest_seen
+from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names, latest_seen
+from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import SHARED
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import HOLDING
 
 THRESHOLDS = (
@@ -65,7 +66,11 @@ Span = tuple[int, int, Where]
 """First and last entry, and the first delivery."""
 
 
-class _Evaluation(NamedTuple):
+Subscription = tuple[str | None, str]
+"""Name of a subscription, and its broker."""
+
+
+class SubscriptionSpans(NamedTuple):
     """The evaluation of the deliveries to one subscription."""
 
     topic: str
@@ -94,34 +99,47 @@ def may_be_elsewhere(subscription: str | None, server: str, position: Position, 
     return sum(after[0] <= position[1] for _, after in pairwise(_merged(group, position[0]))) > HOLES_MAX
 
 
-def evaluate_spans(
-    topic: str, facts: Sequence[Fact], behind: Collection[tuple[Any, Any]], report: ReportFinding, thresholds: Thresholds
-) -> None:
-    """Report messages that a subscription never got, and the consumers that are too slow, or for which the keys of others wait.
-
-    `behind`: subscriptions, each with its broker, whose consumers are reported as too slow.
-    """
-    groups: dict[tuple[Any, Any], list[Fact]] = {}
+def spans_of(topic: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> dict[Subscription, SubscriptionSpans]:
+    """Return the spans of the subscriptions of a topic whose deliveries can be compared with what was published."""
+    groups: dict[Subscription, list[Fact]] = {}
     for fact in facts:
         if fact.what == SPANS:
             groups.setdefault((fact.values["subscription"], fact.values["server"]), []).append(fact)
     if not groups or any(fact.what == WITHHELD for fact in facts):
-        return
+        return {}
+    spans = {}
+    for subscription, group in groups.items():
+        published = [fact for fact in facts if fact.what == "published" and fact.values["server"] == subscription[1]]
+        if published and not any(fact.values["undecided"] for fact in group):
+            ledger = max(fact.values["ledger"] for fact in group)
+            spans[subscription] = SubscriptionSpans(topic, group, ledger, _merged(group, ledger), published, report, thresholds)
+    return spans
+
+
+def evaluate_slow_keys(spans: Mapping[Subscription, SubscriptionSpans], facts: Sequence[Fact]) -> set[Subscription]:
+    """Report the consumers for whose keys others wait; return their subscriptions."""
     end = latest_seen(facts)
-    for (subscription, server), group in groups.items():
-        published = [fact for fact in facts if fact.what == "published" and fact.values["server"] == server]
-        if not published or any(fact.values["undecided"] for fact in group):
-            continue
-        ledger = max(fact.values["ledger"] for fact in group)
-        evaluation = _Evaluation(topic, group, ledger, _merged(group, ledger), published, report, thresholds)
-        is_ordered = {fact.values["kind"] for fact in group} == {"Key_Shared"}
-        if is_ordered and _report_slow(evaluation, end):
-            continue
+    shares = {consumer_of(fact): fact for fact in facts if fact.what == SHARED}
+    return {each for each, evaluation in spans.items() if _is_ordered(evaluation) and _report_slow(evaluation, end, shares)}
+
+
+def evaluate_spans(spans: Mapping[Subscription, SubscriptionSpans], facts: Sequence[Fact], behind: Collection[Subscription]) -> None:
+    """Report messages that a subscription never got, and the consumers that are too slow.
+
+    `behind`: subscriptions whose consumers are reported as too slow.
+    """
+    for (subscription, server), evaluation in spans.items():
+        group, is_ordered = evaluation.group, _is_ordered(evaluation)
         waits = any(fact.what == HOLDING and fact.values["subscription"] == subscription for fact in facts)
         if not is_ordered or not (waits or any(fact.values["permits"] <= 0 and not fact.values["closed"] for fact in group)):
             since = _report_skipped(evaluation)
             if since is not None and (subscription, server) not in behind:
                 _report_too_slow(evaluation, since)
+
+
+def _is_ordered(evaluation: SubscriptionSpans) -> bool:
+    """Return True for a subscription with Key_Shared consumers only."""
+    return {fact.values["kind"] for fact in evaluation.group} == {"Key_Shared"}
 
 
 def _merged(group: Sequence[Fact], ledger: int) -> list[Span]:
@@ -136,7 +154,7 @@ def _merged(group: Sequence[Fact], ledger: int) -> list[Span]:
     return merged
 
 
-def _report_skipped(evaluation: _Evaluation) -> int | None:
+def _report_skipped(evaluation: SubscriptionSpans) -> int | None:
     """Report a hole in the deliveries to a subscription, if its messages were published within the capture.
 
     Return the time from which on they were published; None if there is none.
@@ -177,7 +195,7 @@ def _first_within(published: Sequence[Fact], ledger: int, entry: int) -> int | N
     return next((fact.where.time for fact in published if [*fact.values["position"]] > [ledger, entry]), None)
 
 
-def _report_too_slow(evaluation: _Evaluation, since: int) -> None:
+def _report_too_slow(evaluation: SubscriptionSpans, since: int) -> None:
     """Report the consumers of a subscription that mostly had no permits while messages were published, from `since` on, and dropped."""
     group, thresholds = evaluation.group, evaluation.thresholds
     slow = [fact for fact in group if 2 * fact.values["lacking_ns"] >= fact.values["life_ns"] and fact.values["acks"] > 1]
@@ -204,7 +222,7 @@ def _report_too_slow(evaluation: _Evaluation, since: int) -> None:
     evaluation.report("consumer-behind", consumer.where, text, evidence)
 
 
-def _hole_evidence(evaluation: _Evaluation, hole: tuple[Span, Span], known: Fact, counts: Mapping[str, int]) -> dict[str, Any]:
+def _hole_evidence(evaluation: SubscriptionSpans, hole: tuple[Span, Span], known: Fact, counts: Mapping[str, int]) -> dict[str, Any]:
     """Return the evidence of a hole between two spans; `known`: an entry published by then, `counts`: how much is missing."""
     (before, after), group, ledger = hole, evaluation.group, evaluation.ledger
     values = next((fact for fact in group if fact.where.connection == after[2].connection), group[0]).values
@@ -221,7 +239,7 @@ def _hole_evidence(evaluation: _Evaluation, hole: tuple[Span, Span], known: Fact
     }
 
 
-def _report_dropped(evaluation: _Evaluation) -> int | None:
+def _report_dropped(evaluation: SubscriptionSpans) -> int | None:
     """Report slow consumers, without others in their subscription, that repeatedly missed some messages.
 
     Return the time from which on these were published; None if there are none.
@@ -255,18 +273,17 @@ def _report_dropped(evaluation: _Evaluation) -> int | None:
     return _first_within(published, ledger, before[1])
 
 
-def _report_slow(evaluation: _Evaluation, end: int) -> bool:
+def _report_slow(evaluation: SubscriptionSpans, end: int, shares: Mapping[tuple[str, int], Fact]) -> bool:
     """Report the consumer without permits whose keys wait, while another consumer of its subscription always has permits."""
     _, group, ledger, merged, published, report, thresholds = evaluation
-    idle = [fact for fact in group if fact.values["permits"] > 0 and 10 * fact.values["lacking_ns"] < fact.values["life_ns"]]
-    until = end - thresholds.ns("key-shared-delivery-seconds")
-    slow = [
+    until, least = end - thresholds.ns("key-shared-delivery-seconds"), thresholds.ns("consumer-behind-key-shared-seconds")
+    present = [fact for fact in group if not (fact.values["closed"] and fact.where.time < until)]
+    idle = [
         fact
-        for fact in group
-        if 2 * fact.values["lacking_ns"] >= fact.values["life_ns"] >= thresholds.ns("consumer-behind-key-shared-seconds")
-        and fact.values["acks"] > 1
-        and not (fact.values["closed"] and fact.where.time < until)
+        for fact in present
+        if fact.values["permits"] > 0 and 10 * fact.values["lacking_ns"] <= fact.values["life_ns"] and end - fact.values["began"] >= least
     ]
+    slow = [fact for fact in present if 2 * fact.values["lacking_ns"] >= fact.values["life_ns"] >= least and fact.values["acks"] > 1]
     due = [fact.values["position"][1] for fact in published if fact.values["position"][0] == ledger and fact.where.time <= until]
     if not idle or not slow or not merged or not due:
         return False
@@ -281,6 +298,13 @@ def _report_slow(evaluation: _Evaluation, end: int) -> bool:
         return False
     text = f"{values['title']} had no permits for {duration(values['lacking_ns'])} of {duration(values['life_ns'])}: "
     text += f"{missing:,} entries wait for it or behind its keys, while consumer {beside['consumer_name']} beside it has permits."
+    share = shares.get(consumer_of(consumer))
+    busiest = None if share is None else share.values["busiest"]
+    if share is not None and busiest is not None:
+        kind, key, count = busiest
+        total = share.values["keyed"]
+        amount = f"All {total:,} entries" if count == total else f"At least {count:,} of the {total:,} entries"
+        text += f" {amount} that it got have {kind} {key}, and a key goes to one consumer."
     evidence = {
         "frames": [consumer.where.name],
         "consumer_id": values["consumer_id"],
@@ -292,6 +316,7 @@ def _report_slow(evaluation: _Evaluation, end: int) -> bool:
         "lacking_ns": values["lacking_ns"],
         "span_ns": values["life_ns"],
         "beside": beside["consumer_name"],
+        "key": None if busiest is None else busiest[1],
         "act": "client",
         **thresholds.evidence("consumer-behind-key-shared-entries", "consumer-behind-key-shared-seconds"),
     }

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pulsarscope.protocols.pulsar.rules.subscriptions import key_shared
 from tests.scenarios.commands import ack, close_consumer, flow, redeliver
@@ -89,6 +91,20 @@ def test_so_may_a_message_for_a_later_time(tmp_path: Path) -> None:
 def test_nor_do_keys_have_an_order_between_them(tmp_path: Path) -> None:
     talk = deliver(deliver(keyed(1), 1, 5), 1, 3, key="other").close()
     assert "key-out-of-order" not in diagnose(tmp_path, talk).codes
+
+
+@given(st.lists(st.integers(0, 40), max_size=300))
+def test_counts_of_keys_are_bounded_and_never_too_high(keys: list[int]) -> None:
+    counted = key_shared.KeyCounts()
+    for number in keys:
+        counted.add(("key", str(number)))
+    assert counted.total == len(keys)
+    assert len(counted.counts) <= key_shared.COUNTED_MAX
+    for (_, name), count in counted.counts.items():
+        exact = keys.count(int(name))
+        assert exact - len(keys) / (key_shared.COUNTED_MAX + 1) <= count <= exact
+    if (busiest := counted.busiest()) is not None:
+        assert 2 * keys.count(int(busiest[1])) > len(keys)
 
 
 def test_what_is_kept_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
