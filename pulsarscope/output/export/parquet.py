@@ -116,6 +116,7 @@ class ParquetFile:
                 use_dictionary=dictionaries,
                 column_encoding=deltas,
                 write_statistics=[*dictionaries, *numbers],
+                write_batch_size=ROW_GROUP_ROWS,  # Arrow finds the least and greatest text of each batch, 1,024 rows by default, separately
                 store_schema=stored is None,
             )
             if stored is not None:
