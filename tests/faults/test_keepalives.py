@@ -47,6 +47,15 @@ def test_a_side_that_asks_in_vain_and_closes_is_enough(tmp_path: Path, wait: int
     assert (row.evidence or {})["closed_by"] == side
 
 
+@pytest.mark.parametrize(("ahead", "side"), [*product((0, 300, 2000), ("client", "server"))])
+def test_a_pong_shortly_before_the_only_ping_is_its_answer(tmp_path: Path, ahead: int, side: str) -> None:
+    """The two directions were recorded by different clocks, and the capture begins between two PINGs."""
+    talk = subscribed(connected()).client(flow(100)).wait(5 * SECOND)
+    (talk.client if side == "server" else talk.server)(PONG).wait(ahead * MILLISECOND)
+    (talk.server if side == "server" else talk.client)(PING).wait(15 * SECOND).close(side)
+    assert (LOST in problem_codes(findings_of(tmp_path, talk))) == (ahead == 2000)
+
+
 @pytest.mark.parametrize(
     ("wait", "side", "end", "story"), [*product((1500, 9000), ("client", "server"), ("fin", "rst"), ("answered", "late", "other"))]
 )

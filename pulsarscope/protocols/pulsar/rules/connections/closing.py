@@ -22,13 +22,14 @@ from pulsarscope.protocols.pulsar.rules.connections.outages import CLOSED
 from pulsarscope.protocols.pulsar.rules.connections.silence import (
     Pings,
     Resumption,
+    may_be_answered,
     report_certain,
     report_resumed,
     report_silent,
     resumption_of,
 )
 from pulsarscope.protocols.pulsar.rules.connections.unknown import report_unknown
-from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, may_lack, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, is_half_open, is_in_use, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import CUT, REACH
 from pulsarscope.protocols.pulsar.session.exchanges import CLOSES, OPENS
 from pulsarscope.protocols.pulsar.text.formatting import host, listing, port
@@ -264,16 +265,15 @@ class ClosingRule(ConnectionRule):
 
     def _is_silent(self, side: str, row: ConnectionRow) -> bool:
         """Return True when this side has not answered the other's PING. A side without frames, or the answer, may be missing."""
-        pings = self._pinged.get(_OTHER[side])
-        if not pings or self._last_command(side) is None or may_lack(self._context, pings[0].time, row.end, side):
+        pings, latest = self._pinged.get(_OTHER[side]), self._last_command(side)
+        if not pings or latest is None or may_be_answered(self._context, pings[0], side, latest, row.end, alone=not self._pongs):
             return False
         asked, thresholds = pings[0].time, self._context.thresholds
         if row.end - asked > thresholds.ns("keepalive-lost-seconds"):
             return True
         if row.closed_by != _OTHER[side] or self._context.closing is None:
             return False
-        waited = self._context.closing[1] - asked
-        return waited >= thresholds.ns("keepalive-lost-closed-seconds")
+        return self._context.closing[1] - asked >= thresholds.ns("keepalive-lost-closed-seconds")
 
     def _last_command(self, side: str) -> LastCommand | None:
         if side == CLIENT:

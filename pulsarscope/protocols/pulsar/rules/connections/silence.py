@@ -72,6 +72,20 @@ _LARGE_BYTES = 65_536
 """Size of a frame from which its transmission may take long, in which its sender cannot send a PONG."""
 
 
+AHEAD = 1_000_000_000
+"""Nanoseconds by which a PONG may stand before its PING, where the two directions of a capture were recorded by different clocks."""
+
+
+def may_be_answered(context: RuleContext, ping: Where, side: str, latest: LastCommand, end: int, *, alone: bool) -> bool:
+    """Return True if this side's answer to a PING may be among lost bytes, or stand before it.
+
+    `latest`: last command of the side, `end`: end of the connection, `alone`: no PING of the connection has an answer behind it.
+    """
+    if alone and latest.command == "PONG" and ping.time - latest.where.time < AHEAD:
+        return True
+    return may_lack(context, ping.time, end, side)
+
+
 class Resumption(msgspec.Struct):
     """A side that sent a frame long after the other one's PING.
 
