@@ -47,6 +47,16 @@ class Threshold(NamedTuple):
         return int(number) if number.is_integer() else number
 
 
+def in_seconds(name: str, value: float, why: str, *codes: str, least: float = 0) -> Threshold:
+    """Return the threshold of a duration, which decides findings with these codes."""
+    return Threshold(name, value, SECONDS, why, codes, least)
+
+
+def counted(name: str, value: float, unit: str, why: str, *codes: str, least: float = 1) -> Threshold:
+    """Return the threshold of what is counted in a unit, which decides findings with these codes."""
+    return Threshold(name, value, unit, why, codes, least)
+
+
 class _Values(dict[str, float]):
     def __missing__(self, name: str) -> float:
         message = f"no such threshold: {name}"
@@ -102,19 +112,14 @@ def checked_thresholds(given: Mapping[str, float | str], table: Mapping[str, Thr
 
 
 VERDICT_THRESHOLDS = (
-    Threshold(
-        "too-short-seconds",
-        10,
-        SECONDS,
-        "Length of a capture; a shorter one does not show timeouts, keep-alives and redeliveries.",
-        ("too-short",),
+    in_seconds(
+        "too-short-seconds", 10, "Length of a capture; a shorter one does not show timeouts, keep-alives and redeliveries.", "too-short"
     ),
-    Threshold(
+    in_seconds(
         "never-opened-seconds",
         0.9,
-        SECONDS,
         "Time between two packets of a connection without data; TCP sends an unanswered SYN again after 1 s (RFC 6298).",
-        ("never-opened",),
+        "never-opened",
     ),
 )
 """Thresholds of the verdict on a run, whatever its protocols; their codes are those of what was not judged."""

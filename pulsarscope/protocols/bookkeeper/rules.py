@@ -14,7 +14,7 @@ from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.limits import PENDING_REQUESTS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.model.units import SECOND
 from pulsarscope.protocols.bookkeeper.commands import ADD, AUTH, EOK, READ, response
 from pulsarscope.protocols.bookkeeper.findings import CODES as OF_FRAMES
@@ -54,49 +54,40 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
-        "slow-bookie-seconds",
-        0.2,
-        SECONDS,
-        "Latency of three ADDs within ten seconds; journals sync in milliseconds.",
-        ("slow-bookie",),
+    in_seconds("slow-bookie-seconds", 0.2, "Latency of three ADDs within ten seconds; journals sync in milliseconds.", "slow-bookie"),
+    in_seconds(
+        "slow-bookie-longest-seconds", 1, "Latency of a single ADD, or of three when the capture has no other bookie.", "slow-bookie"
     ),
-    Threshold(
-        "slow-bookie-longest-seconds",
-        1,
-        SECONDS,
-        "Latency of a single ADD, or of three when the capture has no other bookie.",
-        ("slow-bookie",),
-    ),
-    Threshold(
+    counted(
         "slow-bookie-times",
         5,
         "times the others'",
         "Latency compared with that of the other bookies; what slows all alike is not the bookie.",
-        ("slow-bookie",),
+        "slow-bookie",
+        least=0,
     ),
-    Threshold("slow-broker-seconds", 1, SECONDS, "Latency of a publish; brokers pass entries on in milliseconds.", ("slow-broker",)),
-    Threshold(
+    in_seconds("slow-broker-seconds", 1, "Latency of a publish; brokers pass entries on in milliseconds.", "slow-broker"),
+    counted(
         "slow-broker-times",
         5,
         "times the others'",
         "Latency of a publish compared with its slowest ADD, and with the fastest publish.",
-        ("slow-broker",),
+        "slow-broker",
+        least=0,
     ),
-    Threshold(
+    in_seconds(
         "bookie-silent-seconds",
         1,
-        SECONDS,
         "Time without an answer up to the end of the capture; an answer may still be on its way before that.",
-        ("bookie-silent", "quorum-lost"),
+        "bookie-silent",
+        "quorum-lost",
     ),
-    Threshold(
+    counted(
         "read-from-storage-entries",
         10,
         "entries",
         "Entries read from storage; a few are read whenever a topic is loaded.",
-        ("read-from-storage",),
-        1,
+        "read-from-storage",
     ),
 )
 

@@ -11,7 +11,7 @@ from pulsarscope.dissect.contract.rules import ConnectionRule, Fact, Handlers, K
 from pulsarscope.model.findings import LOSS_CODES, SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.kafka07.commands import (
     FETCH,
     FETCH_RESPONSE,
@@ -57,20 +57,20 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "message-too-large-bytes",
         1_000_000,
         "bytes",
         "Size of a message that a broker drops: max.message.size, by default.",
-        ("message-too-large-dropped",),
-        1_000_000,
+        "message-too-large-dropped",
+        least=1_000_000,
     ),
-    Threshold(
+    in_seconds(
         "produce-lost-seconds",
         1,
-        SECONDS,
         "Time within which a broker closes because it refuses a request; a broker that closes other connections in that time stops.",
-        ("produce-lost", "produce-unconfirmed"),
+        "produce-lost",
+        "produce-unconfirmed",
     ),
 )
 

@@ -13,7 +13,7 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.frame_name import frame_name
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.protocols.kafka07 import log_rules
 from pulsarscope.protocols.kafka07.commands import (
     ANSWERED_BY,
@@ -72,12 +72,11 @@ THRESHOLDS = (
     SLOW_EXCHANGE,
     UNANSWERED,
     UNANSWERED_OPEN,
-    Threshold(
+    in_seconds(
         "request-retried-seconds",
         10,
-        SECONDS,
         "Time within which a client repeats a request: at once, or when an attempt to connect has timed out.",
-        ("request-retried",),
+        "request-retried",
     ),
 )
 

@@ -14,7 +14,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack_frames
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY, CLOSES, OF_LOOKUP, OPENS, REFUSABLE
 from pulsarscope.protocols.pulsar.topics import bounded_name, named_topic
@@ -60,12 +60,11 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "consumer-id-reused-seconds",
         0.2,
-        SECONDS,
         "Time over which a consumer from before the capture acknowledges; ACKs of a moment may have crossed its close.",
-        ("consumer-id-reused",),
+        "consumer-id-reused",
     ),
 )
 

@@ -13,7 +13,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.connections.left_open import (
     HELD,
@@ -57,87 +57,65 @@ CODES = table(
 _ALL = ("connection-churn", "producer-churn", "consumer-churn")
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "churn-least",
         12,
         "times",
         "Connections, producers or consumers that a client must open; it needs one connection to each broker.",
-        _ALL,
-        1,
+        *_ALL,
     ),
-    Threshold(
+    counted(
         "churn-rate",
         3,
         "times/s",
         "Connections, producers or consumers in a second that make it a busy one; scheduled jobs start less often.",
-        _ALL,
-        1,
+        *_ALL,
     ),
-    Threshold(
+    in_seconds(
         "churn-interval-seconds",
         0.95,
-        SECONDS,
         "Time between two of them that makes up for busy seconds, for four times as long or when none overlaps the one before; "
         "scheduled jobs start less often.",
-        _ALL,
+        *_ALL,
     ),
-    Threshold(
+    counted(
         "churn-few-least",
         8,
         "times",
         "Connections, producers or consumers that are enough when they follow each other closely, one at a time, for two seconds or more.",
-        _ALL,
-        1,
+        *_ALL,
     ),
-    Threshold(
+    in_seconds(
         "churn-slow-interval-seconds",
         3,
-        SECONDS,
         "Time between two of them when they come one at a time, all for one topic; cron jobs are minutes apart.",
-        _ALL,
+        *_ALL,
     ),
-    Threshold(
-        "churn-busy",
-        2,
-        "seconds",
-        "Busy seconds; the start of an application is over in one.",
-        _ALL,
-        1,
-    ),
-    Threshold(
-        "churn-undecided-least", 3, "times", "Connections, one after the other, that may be the first of many.", ("churn-undecided",), 1
-    ),
-    Threshold(
-        "churn-undecided-interval-seconds",
-        10,
-        SECONDS,
-        "Time between two of them; cron jobs are minutes apart.",
-        ("churn-undecided",),
-    ),
-    Threshold("churn-frames", 20, "frames", "Frames that a client sends on a connection it hardly uses.", ("connection-churn",), 1),
-    Threshold(
+    counted("churn-busy", 2, "seconds", "Busy seconds; the start of an application is over in one.", *_ALL),
+    counted("churn-undecided-least", 3, "times", "Connections, one after the other, that may be the first of many.", "churn-undecided"),
+    in_seconds("churn-undecided-interval-seconds", 10, "Time between two of them; cron jobs are minutes apart.", "churn-undecided"),
+    counted("churn-frames", 20, "frames", "Frames that a client sends on a connection it hardly uses.", "connection-churn"),
+    counted(
         "producer-churn-sends",
         5,
         "SENDs",
         "SENDs of each producer; one that stays open for its work sends more.",
-        ("producer-churn", "connection-churn"),
-        1,
+        "producer-churn",
+        "connection-churn",
     ),
-    Threshold(
+    counted(
         "consumer-churn-messages",
         5,
         "messages",
         "Messages that each consumer acknowledges, or asks for beyond its first FLOW; what it prefetches says nothing about its work.",
-        ("consumer-churn",),
-        1,
+        "consumer-churn",
     ),
     HELD,
-    Threshold(
+    in_seconds(
         "connection-churn-seconds",
         5,
-        SECONDS,
         "Life of a connection; one that lives longer is in use, unless many of them were left open.",
-        ("connection-churn",),
+        "connection-churn",
     ),
 )
 

@@ -24,7 +24,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX, FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.model.units import MILLISECOND
 from pulsarscope.protocols.pulsar.message_ids import entry_key
 
@@ -38,13 +38,7 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
-        "clock-skew-seconds",
-        0.5,
-        SECONDS,
-        "Difference between two clocks; hosts that run NTP differ by a few milliseconds.",
-        ("clock-skew",),
-    ),
+    in_seconds("clock-skew-seconds", 0.5, "Difference between two clocks; hosts that run NTP differ by a few milliseconds.", "clock-skew"),
 )
 
 BROKER_CLOCK = "broker clock"

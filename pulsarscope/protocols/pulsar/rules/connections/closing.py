@@ -12,7 +12,7 @@ from pulsarscope.model.findings import RESET_BETWEEN, SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import in_seconds
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.churn import RECONNECTS
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import PASSING, PURPOSES, LastCommand, Refusal, sends_again
@@ -51,12 +51,11 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "connection-closed-by-client-seconds",
         1,
-        SECONDS,
         "Time after an error within which a client closes because of it.",
-        ("connection-closed-by-client",),
+        "connection-closed-by-client",
     ),
 )
 

@@ -8,7 +8,7 @@ from pulsarscope.dissect.contract.rules import UNREAD, Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted
 from pulsarscope.model.utc import utc_seconds
 from pulsarscope.protocols.pulsar.rules.connections.unopened import BROKER_PORTS
 from pulsarscope.protocols.pulsar.text.formatting import host, port
@@ -36,12 +36,13 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "certificate-expires-days",
         7,
         "days",
         "Days before a certificate expires; renewing one by hand takes time.",
-        ("certificate-expires",),
+        "certificate-expires",
+        least=0,
     ),
 )
 

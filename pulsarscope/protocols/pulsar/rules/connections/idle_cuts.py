@@ -9,7 +9,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 
 CODES = table(
@@ -23,15 +23,14 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "idle-cut-seconds",
         0.5,
-        SECONDS,
         "Time without traffic before the end; a broker that ends a connection because of a command does so at once.",
-        ("idle-cut",),
+        "idle-cut",
     ),
-    Threshold(
-        "idle-cut-connections", 3, "connections", "Connections that end after the same idle time; two may be chance.", ("idle-cut",), 2
+    counted(
+        "idle-cut-connections", 3, "connections", "Connections that end after the same idle time; two may be chance.", "idle-cut", least=2
     ),
 )
 

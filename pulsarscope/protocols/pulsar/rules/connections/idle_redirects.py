@@ -11,7 +11,7 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_addresses, may_be
 from pulsarscope.protocols.pulsar.rules.exchanges.open_transactions import evaluate_idle
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import CONNECTIONS, TRANSACTION
@@ -26,12 +26,12 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "redirect-idle-seconds",
         2,
-        SECONDS,
         "Time without a lookup to the other broker; clients follow a redirect within milliseconds, or after a backoff of a second.",
-        ("redirect-not-followed", "redirect-unseen"),
+        "redirect-not-followed",
+        "redirect-unseen",
     ),
 )
 

@@ -11,7 +11,7 @@ from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.protocols.pulsar.rules.connections.one_host import of_one_host
 from pulsarscope.protocols.pulsar.rules.connections.storms import is_system_topic
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
@@ -27,12 +27,11 @@ PROXIED = "proxied"
 _PERIODS = 4
 """Openings go on for longer than this many of the intervals that are enough for churn; those at a start are over before."""
 
-HELD = Threshold(
+HELD = in_seconds(
     "consumer-churn-held-seconds",
     10,
-    SECONDS,
     "Time after which a consumer that holds messages and acknowledges none is left open, if others took less than a tenth of it.",
-    ("consumer-churn",),
+    "consumer-churn",
 )
 
 

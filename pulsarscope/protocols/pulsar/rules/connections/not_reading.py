@@ -5,7 +5,7 @@ from __future__ import annotations
 from pulsarscope.dissect.contract.rules import RuleContext
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import closed_windows
 
 CODES = table(
@@ -23,19 +23,17 @@ CODES = table(
 )  # fmt: skip
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "client-not-reading-seconds",
         2,
-        SECONDS,
         "Time for which the client's receive window was closed in all; one that is busy opens it again within a fraction of a second.",
-        ("client-not-reading",),
+        "client-not-reading",
     ),
-    Threshold(
+    in_seconds(
         "client-not-reading-close-seconds",
         0.2,
-        SECONDS,
         "Average time of one close: a client that reads, but more slowly than the broker sends, closes its window very often and for less.",
-        ("client-not-reading",),
+        "client-not-reading",
     ),
 )
 

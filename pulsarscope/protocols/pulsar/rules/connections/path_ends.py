@@ -10,7 +10,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.model.units import SECOND
 from pulsarscope.protocols.pulsar.rules.connections.churn import RECONNECTS
 from pulsarscope.protocols.pulsar.rules.connections.left_open import PROXIED
@@ -29,12 +29,11 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "proxy-leg-failed-seconds",
         1,
-        SECONDS,
         "Time without an end of the other leg; a proxy ends it at once, and the capture may end in between.",
-        ("proxy-leg-failed",),
+        "proxy-leg-failed",
     ),
 )
 

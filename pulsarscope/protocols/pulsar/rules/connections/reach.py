@@ -13,7 +13,7 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.connections.addresses import advertised_addresses, is_loopback, literal_of, may_be
 from pulsarscope.protocols.pulsar.rules.connections.handshakes import evaluate_handshakes
 from pulsarscope.protocols.pulsar.rules.connections.outages import SILENT, evaluate_outages
@@ -54,35 +54,29 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
-        "broker-unreachable-seconds",
-        0.9,
-        SECONDS,
-        "Time without an answer to a SYN; TCP sends it again after 1 s (RFC 6298).",
-        ("broker-unreachable",),
+    in_seconds(
+        "broker-unreachable-seconds", 0.9, "Time without an answer to a SYN; TCP sends it again after 1 s (RFC 6298).", "broker-unreachable"
     ),
-    Threshold(
+    in_seconds(
         "broker-unreachable-tries-seconds",
         2,
-        SECONDS,
         "Time over which connection attempts fail; less is enough when the client then closes its connection to the broker.",
-        ("broker-unreachable",),
+        "broker-unreachable",
     ),
-    Threshold(
+    counted(
         "advertised-address-lookups",
         4,
         "lookups",
         "Lookups of one topic, each a second or more after the one before, by a client that connects nowhere; others ask again when the "
         "topic moves.",
-        ("advertised-address-odd",),
-        2,
+        "advertised-address-odd",
+        least=2,
     ),
-    Threshold(
+    in_seconds(
         "advertised-address-again-seconds",
         1,
-        SECONDS,
         "Time between two such lookups; an application may open several consumers of a topic at once.",
-        ("advertised-address-odd",),
+        "advertised-address-odd",
     ),
 )
 

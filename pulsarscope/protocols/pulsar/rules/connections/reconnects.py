@@ -10,7 +10,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.ports import TLS_PORT
 from pulsarscope.protocols.pulsar.rules.connections.churn import RECONNECTS
 from pulsarscope.protocols.pulsar.rules.connections.idle_cuts import evaluate_idle_cuts
@@ -31,21 +31,16 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "reconnect-loop-failures",
         5,
         "connections",
         "Connections that fail soon after each other, more than work meanwhile; the restart of a broker costs a client one or two.",
-        ("reconnect-loop",),
-        1,
+        "reconnect-loop",
     ),
-    Threshold("reconnect-loop-lifetime-seconds", 60, SECONDS, "Life of a connection that counts as successful.", ("reconnect-loop",)),
-    Threshold(
-        "reconnect-loop-pause-seconds",
-        60,
-        SECONDS,
-        "Pause between two attempts: the client's longest backoff, by default.",
-        ("reconnect-loop",),
+    in_seconds("reconnect-loop-lifetime-seconds", 60, "Life of a connection that counts as successful.", "reconnect-loop"),
+    in_seconds(
+        "reconnect-loop-pause-seconds", 60, "Pause between two attempts: the client's longest backoff, by default.", "reconnect-loop"
     ),
 )
 

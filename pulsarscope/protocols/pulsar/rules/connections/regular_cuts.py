@@ -11,7 +11,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 
 CODES = table(
@@ -26,28 +26,25 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "regular-cut-connections",
         4,
         "connections",
         "Connections, one after the other, that end alike; three may be chance.",
-        ("regular-cut",),
-        2,
+        "regular-cut",
+        least=2,
     ),
-    Threshold("regular-cut-seconds", 1, SECONDS, "Life of such a connection; what a broker refuses ends sooner.", ("regular-cut",)),
-    Threshold(
+    in_seconds("regular-cut-seconds", 1, "Life of such a connection; what a broker refuses ends sooner.", "regular-cut"),
+    counted(
         "regular-cut-bytes",
         20_000,
         "bytes",
         "Bytes of one direction after which such a connection ends; a few are alike.",
-        ("regular-cut",),
+        "regular-cut",
+        least=0,
     ),
-    Threshold(
-        "regular-cut-back-seconds",
-        2,
-        SECONDS,
-        "Time until the client is connected again; the restart of a broker takes longer.",
-        ("regular-cut",),
+    in_seconds(
+        "regular-cut-back-seconds", 2, "Time until the client is connected again; the restart of a broker takes longer.", "regular-cut"
     ),
 )
 

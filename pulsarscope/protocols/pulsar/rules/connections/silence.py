@@ -14,7 +14,7 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.protocols.pulsar.rules.connections.closing_state import LastCommand
 from pulsarscope.protocols.pulsar.rules.connections.outages import SILENT
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, may_lack
@@ -52,19 +52,18 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "keepalive-lost-seconds",
         10,
-        SECONDS,
         "Time without a PONG; garbage collection pauses are shorter, the keep-alive interval (30 s) is longer.",
-        ("keepalive-lost", "keepalive-late"),
+        "keepalive-lost",
+        "keepalive-late",
     ),
-    Threshold(
+    in_seconds(
         "keepalive-lost-closed-seconds",
         1,
-        SECONDS,
         "Time without a PONG that is enough when the side that asked then closes; keep-alive intervals may be a few seconds.",
-        ("keepalive-lost",),
+        "keepalive-lost",
     ),
 )
 

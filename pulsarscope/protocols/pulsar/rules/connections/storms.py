@@ -10,7 +10,7 @@ from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack, places_lost
 from pulsarscope.protocols.pulsar.rules.exchanges.schemas import has_none
 from pulsarscope.protocols.pulsar.session.exchanges import MOVES, OPENS, POLLS, PREPARES, requests_with
@@ -26,37 +26,33 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "request-storm-requests",
         30,
         "requests",
         "Repeated requests in busy seconds; clients ask once for each topic, and again when it moves.",
-        ("request-storm",),
-        1,
+        "request-storm",
     ),
-    Threshold(
+    counted(
         "request-storm-rate",
         5,
         "requests/s",
         "Repeated requests in a second, of each consumer if it polls, that make it a busy one; polling once a second is far below.",
-        ("request-storm",),
-        1,
+        "request-storm",
     ),
-    Threshold(
+    in_seconds(
         "request-storm-pause-seconds",
         0.04,
-        SECONDS,
         "Shortest pause from an answer to the next poll of its consumer; a loop that waits in between is meant to poll.",
-        ("request-storm",),
+        "request-storm",
     ),
-    Threshold(
+    in_seconds(
         "request-storm-turn-seconds",
         0.5,
-        SECONDS,
         "Longest time from the answer to a SUBSCRIBE to its FLOW that counts as that of the network, in which no client pauses.",
-        ("request-storm",),
+        "request-storm",
     ),
-    Threshold("request-storm-busy", 2, "seconds", "Busy seconds; the start of an application is over in one.", ("request-storm",), 1),
+    counted("request-storm-busy", 2, "seconds", "Busy seconds; the start of an application is over in one.", "request-storm"),
 )
 
 STORMS = "requests-of-client"

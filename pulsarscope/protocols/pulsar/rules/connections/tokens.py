@@ -13,7 +13,7 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.protocols.pulsar.frame.tokens import shown_expiry
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, may_lack
 from pulsarscope.protocols.pulsar.text.formatting import date, error_text, host
@@ -43,19 +43,17 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "token-expires-soon-seconds",
         300,
-        SECONDS,
         "Time before a token expires; brokers look for expired tokens every minute by default.",
-        ("token-expires-soon",),
+        "token-expires-soon",
     ),
-    Threshold(
+    in_seconds(
         "auth-challenge-seconds",
         3,
-        SECONDS,
         "Time that a client may take to answer a challenge; its token supplier may have to ask another service.",
-        ("auth-refresh-unsupported",),
+        "auth-refresh-unsupported",
     ),
 )
 

@@ -6,7 +6,7 @@ from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import in_seconds
 
 CODES = table(
     SESSION.warning(
@@ -21,12 +21,11 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "connection-unknown-seconds",
         1,
-        SECONDS,
         "Time from the latest frame of the client to the RST: a host that does not know a connection answers at once.",
-        ("connection-unknown",),
+        "connection-unknown",
     ),
 )
 

@@ -10,7 +10,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.ports import PLAIN_PORT, TLS_PORT
 from pulsarscope.protocols.pulsar.text.formatting import listing, port
 
@@ -34,22 +34,19 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
-        "listed-broker-dead-tries", 3, "connections", "Connections to it without an answer to their SYNs.", ("listed-broker-dead",), 1
-    ),
-    Threshold(
+    counted("listed-broker-dead-tries", 3, "connections", "Connections to it without an answer to their SYNs.", "listed-broker-dead"),
+    in_seconds(
         "listed-broker-dead-seconds",
         20,
-        SECONDS,
         "Time over which a client begins them; one that has lost its broker tries it a few times, and then uses another one.",
-        ("listed-broker-dead",),
+        "listed-broker-dead",
     ),
-    Threshold(
+    in_seconds(
         "connect-dropped-seconds",
         2,
-        SECONDS,
         "Time for which a SYN is sent again without an answer: it is lost more than once.",
-        ("connect-dropped", "broker-outage"),
+        "connect-dropped",
+        "broker-outage",
     ),
 )
 

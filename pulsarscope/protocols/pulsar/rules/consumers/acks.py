@@ -13,7 +13,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import in_seconds
 from pulsarscope.protocols.pulsar.message_ids import positions_of
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, answers_lost, may_lack, response_name
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import is_transaction_error
@@ -49,19 +49,14 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "ack-unanswered-seconds",
         1,
-        SECONDS,
         "Time without a response up to the end of the capture; a response may still be on its way before that.",
-        ("ack-unanswered",),
+        "ack-unanswered",
     ),
-    Threshold(
-        "ack-after-close-seconds",
-        1,
-        SECONDS,
-        "Time after the broker closes a consumer in which an ACK may still be on its way.",
-        ("ack-after-close",),
+    in_seconds(
+        "ack-after-close-seconds", 1, "Time after the broker closes a consumer in which an ACK may still be on its way.", "ack-after-close"
     ),
 )
 

@@ -14,7 +14,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import in_seconds
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, indexes_of, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.consumers.deliveries import Acknowledged
@@ -35,9 +35,7 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
-        "acked-redelivered-seconds", 1, SECONDS, "Time after an ACK in which a delivery may still be on its way.", ("acked-redelivered",)
-    ),
+    in_seconds("acked-redelivered-seconds", 1, "Time after an ACK in which a delivery may still be on its way.", "acked-redelivered"),
 )
 
 ENTRIES_MAX = 10_000

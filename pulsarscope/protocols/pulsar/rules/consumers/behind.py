@@ -9,7 +9,7 @@ import msgspec
 from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
 
@@ -29,22 +29,17 @@ CODES = table(
 _BEHIND = ("consumer-behind",)
 
 THRESHOLDS = (
-    Threshold("consumer-behind-seconds", 3, SECONDS, "Time over which deliveries outnumber ACKs; bursts of messages are shorter.", _BEHIND),
-    Threshold(
+    in_seconds("consumer-behind-seconds", 3, "Time over which deliveries outnumber ACKs; bursts of messages are shorter.", *_BEHIND),
+    counted(
         "consumer-behind-messages",
         20,
         "messages",
         "Messages by which the consumer falls behind in that time; an application may work on a few at once.",
-        _BEHIND,
-        1,
+        *_BEHIND,
     ),
-    Threshold("consumer-behind-factor", 3, "times", "Messages delivered for each one acknowledged; rates vary by less.", _BEHIND, 1),
-    Threshold(
-        "consumer-behind-long-seconds", 5, SECONDS, "Time after which a lower factor, with twice as many messages, is enough.", _BEHIND
-    ),
-    Threshold(
-        "consumer-behind-long-factor", 1.4, "times", "Messages delivered for each one acknowledged over that longer time.", _BEHIND, 1
-    ),
+    counted("consumer-behind-factor", 3, "times", "Messages delivered for each one acknowledged; rates vary by less.", *_BEHIND),
+    in_seconds("consumer-behind-long-seconds", 5, "Time after which a lower factor, with twice as many messages, is enough.", *_BEHIND),
+    counted("consumer-behind-long-factor", 1.4, "times", "Messages delivered for each one acknowledged over that longer time.", *_BEHIND),
 )
 
 MEASURED_ACKS = 5

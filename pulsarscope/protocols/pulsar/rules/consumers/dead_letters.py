@@ -15,7 +15,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import plural
-from pulsarscope.model.thresholds import Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, consumer_of, frame_names, title_of
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
 from pulsarscope.protocols.pulsar.text.formatting import listing
@@ -37,13 +37,12 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "most-dead-lettered-messages",
         10,
         "messages",
         "Messages of a subscription that end in its dead letter topic, when they are at least half of what it got; a few fail everywhere.",
-        ("most-dead-lettered",),
-        1,
+        "most-dead-lettered",
     ),
 )
 

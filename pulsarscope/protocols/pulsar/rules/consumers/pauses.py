@@ -9,7 +9,7 @@ import msgspec
 from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position, indexes_of
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, TYPICAL_ACKS, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
@@ -29,61 +29,57 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "consumer-paused-seconds",
         2,
-        SECONDS,
         "Longest wait of messages for an ACK; clients may group ACKs for up to two seconds.",
-        ("consumer-paused",),
+        "consumer-paused",
     ),
-    Threshold("consumer-paused-times", 10, "times", "Longest wait compared with the next longest one.", ("consumer-paused",), 1),
-    Threshold(
+    counted("consumer-paused-times", 10, "times", "Longest wait compared with the next longest one.", "consumer-paused"),
+    counted(
         "consumer-paused-messages",
         5,
         "messages",
         "Messages that wait meanwhile; an application may take long for a few.",
-        ("consumer-paused",),
-        1,
+        "consumer-paused",
     ),
-    Threshold(
+    in_seconds(
         "ack-hole-seconds",
         90,
-        SECONDS,
         "Age of an unacknowledged message; a negative acknowledgement brings it back after 60 s by default. The rest of a batch is also "
         "twice as old as any acknowledged message was.",
-        ("ack-hole",),
+        "ack-hole",
     ),
-    Threshold(
+    counted(
         "ack-hole-later",
         10,
         "entries",
         "Later entries that are acknowledged, or messages of batches of which others are not; an application that works on several "
         "messages at once leaves fewer.",
-        ("ack-hole",),
+        "ack-hole",
+        least=0,
     ),
-    Threshold(
+    in_seconds(
         "ack-hole-early-seconds",
         5,
-        SECONDS,
         "Age that is enough at the end of a consumer when it acknowledged many later entries ten times as fast.",
-        ("ack-hole",),
+        "ack-hole",
     ),
-    Threshold(
+    counted(
         "ack-hole-early-later",
         50,
         "entries",
         "Later entries acknowledged that fast; so many show what is usual for this consumer.",
-        ("ack-hole",),
-        2,
+        "ack-hole",
+        least=2,
     ),
-    Threshold(
+    counted(
         "consumer-undecided-hole-turns",
         10,
         "times",
         "Age of an unacknowledged message, while later ones are acknowledged, compared with the longest wait for an ACK; it is also older "
         "than any acknowledged one was.",
-        ("consumer-undecided",),
-        1,
+        "consumer-undecided",
     ),
 )
 

@@ -16,7 +16,7 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import in_seconds
 from pulsarscope.protocols.pulsar.message_ids import batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.consumers.order import DeliveryOrder, is_rewound_by
 from pulsarscope.protocols.pulsar.rules.consumers.permit_state import (
@@ -60,19 +60,14 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "consumer-starved-seconds",
         30,
-        SECONDS,
         "Time without permits; a client whose queue is full grants none until its application has taken half of it.",
-        ("consumer-starved",),
+        "consumer-starved",
     ),
-    Threshold(
-        "consumer-starved-closed-seconds",
-        5,
-        SECONDS,
-        "Time without permits that is enough for a consumer that then ends.",
-        ("consumer-starved",),
+    in_seconds(
+        "consumer-starved-closed-seconds", 5, "Time without permits that is enough for a consumer that then ends.", "consumer-starved"
     ),
 )
 

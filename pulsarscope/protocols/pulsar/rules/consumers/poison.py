@@ -15,35 +15,35 @@ from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding, Rul
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted
 from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names
 from pulsarscope.protocols.pulsar.text.formatting import host, listing
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "redelivery-storm-lives",
         4,
         "consumers",
         "Consumers in a row that leave the same entry unacknowledged; a rolling restart costs one or two.",
-        ("redelivery-storm",),
-        2,
+        "redelivery-storm",
+        least=2,
     ),
-    Threshold(
+    counted(
         "redelivery-storm-passed-over",
         3,
         "consumers",
         "Consumers that leave the same entry unacknowledged, of which all but the first acknowledge what is behind it.",
-        ("redelivery-storm",),
-        2,
+        "redelivery-storm",
+        least=2,
     ),
-    Threshold(
+    counted(
         "consumer-undecided-lives",
         3,
         "consumers",
         "Consumers of one host that leave the same entry unacknowledged and acknowledge nothing else.",
-        ("consumer-undecided",),
-        2,
+        "consumer-undecided",
+        least=2,
     ),
 )
 

@@ -14,7 +14,7 @@ from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import counted, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, position_of
 from pulsarscope.protocols.pulsar.rules.consumers.dead_letters import DeadLetters
 from pulsarscope.protocols.pulsar.rules.consumers.request_periods import goes_on, is_regular, period_of
@@ -47,86 +47,77 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "redelivery-storm-count",
         20,
         "redeliveries",
         "Redeliveries of one message; dead letter policies give up sooner by default.",
-        ("redelivery-storm",),
-        1,
+        "redelivery-storm",
     ),
-    Threshold(
+    counted(
         "redelivery-storm-requests-for-all",
         10,
         "requests",
         "Requests of a consumer for all its messages; an Exclusive or Failover consumer sends one for a negative acknowledgement.",
-        ("redelivery-storm",),
-        1,
+        "redelivery-storm",
     ),
-    Threshold(
+    in_seconds(
         "redelivery-storm-window-seconds",
         10,
-        SECONDS,
         "Window in which redeliveries are counted; ack timeouts and redelivery delays are longer than a second.",
-        ("redelivery-storm",),
+        "redelivery-storm",
     ),
-    Threshold(
+    counted(
         "redelivery-storm-window-redeliveries",
         100,
         "redeliveries",
         "Redeliveries to a consumer within a window when they are at least half of its deliveries.",
-        ("redelivery-storm",),
-        1,
+        "redelivery-storm",
     ),
-    Threshold(
+    counted(
         "redelivery-storm-unresolved",
         4,
         "redeliveries",
         "Redeliveries of one message within a window when it is never acknowledged, nor any other message after as many; a "
         "client acknowledges a message that goes to a dead letter topic.",
-        ("redelivery-storm",),
-        1,
+        "redelivery-storm",
     ),
-    Threshold(
+    counted(
         "redelivery-storm-nothing-done",
         3,
         "redeliveries",
         "Redeliveries of each message that a consumer holds when it acknowledges none, for longer than a window or at equal intervals.",
-        ("redelivery-storm",),
-        1,
+        "redelivery-storm",
     ),
-    Threshold(
+    counted(
         "redelivery-storm-nothing-done-messages",
         3,
         "messages",
         "Messages of a consumer that acknowledges none; with one or two, the messages themselves may be at fault.",
-        ("redelivery-storm",),
-        1,
+        "redelivery-storm",
     ),
-    Threshold(
+    counted(
         "redelivery-storm-window-requests",
         3,
         "requests",
         "Redelivery requests of a consumer within a window; a failover makes one.",
-        ("redelivery-storm",),
+        "redelivery-storm",
+        least=0,
     ),
-    Threshold(
-        "most-redelivered-entries", 4, "entries", "Entries that came again, at least half of what a consumer got.", ("most-redelivered",), 1
-    ),
-    Threshold(
+    counted("most-redelivered-entries", 4, "entries", "Entries that came again, at least half of what a consumer got.", "most-redelivered"),
+    in_seconds(
         "most-redelivered-seconds",
         10,
-        SECONDS,
         "Time from the first request of a consumer for messages again to the latest; any application may fail for a moment.",
-        ("most-redelivered", "processed-twice"),
+        "most-redelivered",
+        "processed-twice",
     ),
-    Threshold(
+    counted(
         "consumer-undecided-redeliveries",
         3,
         "redeliveries",
         "Redeliveries of one message that is never acknowledged; any application returns a message once or twice.",
-        ("consumer-undecided",),
-        1,
+        "consumer-undecided",
     ),
 )
 

@@ -12,33 +12,32 @@ from pulsarscope.dissect.contract.rules import RuleContext, Where, where_of
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "redelivery-storm-retries",
         10,
         "times",
         "Times that a message goes to its retry topic within a window; clients wait for seconds before a retry.",
-        ("redelivery-storm",),
-        2,
+        "redelivery-storm",
+        least=2,
     ),
-    Threshold(
+    counted(
         "redelivery-storm-retries-in-all",
         20,
         "times",
         "Retries that a message counts itself; clients move it to a dead letter topic after 16 by default.",
-        ("redelivery-storm",),
-        2,
+        "redelivery-storm",
+        least=2,
     ),
-    Threshold(
+    in_seconds(
         "redelivery-storm-retries-seconds",
         60,
-        SECONDS,
         "Time from one retry to the next, on average, of a message that counts so many; longer delays are chosen to wait for something.",
-        ("redelivery-storm",),
+        "redelivery-storm",
     ),
 )
 

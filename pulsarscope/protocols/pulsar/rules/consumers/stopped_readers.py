@@ -12,26 +12,24 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.consumers.permit_state import PermitState
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import CONSUMERS_MAX
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "consumer-starved-moments",
         3,
         "moments",
         "Separate moments at which readers stopped that show that they stop one by one, as their users leave.",
-        ("consumer-starved",),
-        1,
+        "consumer-starved",
     ),
-    Threshold(
+    in_seconds(
         "consumer-starved-apart-seconds",
         1,
-        SECONDS,
         "Time between two of these moments; a client serves all its readers within a second.",
-        ("consumer-starved",),
+        "consumer-starved",
     ),
 )
 

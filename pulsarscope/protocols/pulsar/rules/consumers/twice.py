@@ -14,7 +14,7 @@ from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import counted, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
@@ -31,20 +31,15 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "processed-twice-entries",
         5,
         "entries",
         "Entries of a consumer that it acknowledged again after they came again, when they are a quarter of those that came again.",
-        ("processed-twice",),
-        1,
+        "processed-twice",
     ),
-    Threshold(
-        "processed-twice-seconds",
-        0.1,
-        SECONDS,
-        "Time between the two ACKs; a client that sends each ACK twice takes less.",
-        ("processed-twice",),
+    in_seconds(
+        "processed-twice-seconds", 0.1, "Time between the two ACKs; a client that sends each ACK twice takes less.", "processed-twice"
     ),
 )
 

@@ -13,7 +13,7 @@ from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import counted, in_seconds
 from pulsarscope.protocols.pulsar.ack_sets import bitmap
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of, positions_of
 from pulsarscope.protocols.pulsar.rules.consumers.again import ClosedConsumers
@@ -41,37 +41,33 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
-        "consumer-not-acking-seconds", 60, SECONDS, "Time without an ACK; applications take less for a message.", ("consumer-not-acking",)
-    ),
-    Threshold(
+    in_seconds("consumer-not-acking-seconds", 60, "Time without an ACK; applications take less for a message.", "consumer-not-acking"),
+    in_seconds(
         "consumer-not-acking-closed-seconds",
         5,
-        SECONDS,
         "Life of a consumer that ends without any ACK; clients group ACKs for 0.1 s by default.",
-        ("consumer-not-acking",),
+        "consumer-not-acking",
     ),
-    Threshold(
+    in_seconds(
         "consumer-not-acking-beside-seconds",
         20,
-        SECONDS,
         "Time without any ACK while another consumer of the same connection acknowledges all the time.",
-        ("consumer-not-acking",),
+        "consumer-not-acking",
     ),
-    Threshold(
+    counted(
         "consumer-not-acking-messages",
         5,
         "messages",
         "Messages that wait for an ACK; an application may take long for a few.",
-        ("consumer-not-acking",),
+        "consumer-not-acking",
+        least=0,
     ),
-    Threshold(
+    counted(
         "consumer-not-acking-limit",
         50000,
         "messages",
         "Unacknowledged messages at which the broker stops a Shared or Key_Shared consumer: maxUnackedMessagesPerConsumer, by default.",
-        ("consumer-not-acking",),
-        1,
+        "consumer-not-acking",
     ),
 )
 

@@ -9,7 +9,7 @@ from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, 
 from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack, response_name
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import OTHER_REQUESTS
 from pulsarscope.protocols.pulsar.session.exchanges import ANSWERED_BY
@@ -28,13 +28,12 @@ UNLOADING = "is being unloaded"
 """Part of the refusal of a LOOKUP by a broker that is about to give up the topic's bundle, as when it stops."""
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "broker-down-closing-seconds",
         30,
-        SECONDS,
         "Time from the last client that a broker closed to a request that it refused, and from the last such request to the end of the "
         "connection: a broker that stops gives up its topics first.",
-        ("broker-down",),
+        "broker-down",
     ),
 )
 

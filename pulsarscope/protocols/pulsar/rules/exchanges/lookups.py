@@ -11,7 +11,7 @@ from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names, gap_note, latest_gap
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import OTHER_REQUESTS
 from pulsarscope.protocols.pulsar.text.formatting import error_message_text, host, listing
@@ -44,29 +44,28 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "redirect-not-followed-lookups",
         5,
         "lookups",
         "Lookups to the redirecting broker without one to the other; the client may ask the other outside the capture.",
-        ("redirect-not-followed",),
-        2,
+        "redirect-not-followed",
+        least=2,
     ),
-    Threshold(
+    counted(
         "redirect-not-followed-beside-lookups",
         3,
         "lookups",
         "Lookups that are enough when both brokers are on one host, so that the capture would show lookups to the other.",
-        ("redirect-not-followed",),
-        2,
+        "redirect-not-followed",
+        least=2,
     ),
-    Threshold(
+    counted(
         "lookup-loop-redirects",
         10,
         "redirects",
         "Redirects of one lookup, even to new addresses; clients give up after 20, and a bundle moves once.",
-        ("lookup-loop",),
-        1,
+        "lookup-loop",
     ),
 )
 

@@ -10,7 +10,7 @@ from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding, Whe
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names, gap_note
 from pulsarscope.protocols.pulsar.rules.exchanges.transactions import (
     FORGET_NS,
@@ -33,12 +33,11 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "txn-open-idle-seconds",
         3,
-        SECONDS,
         "Time without a step of the transaction up to the end, and three times as long as any pause so far.",
-        ("txn-open",),
+        "txn-open",
     ),
 )
 

@@ -12,7 +12,7 @@ from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack
 from pulsarscope.protocols.pulsar.topics import bounded_name
 
@@ -26,12 +26,11 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "pattern-without-topics-seconds",
         20,
-        SECONDS,
         "Time without a matching topic; topics may appear soon after their consumer.",
-        ("pattern-without-topics",),
+        "pattern-without-topics",
     ),
 )
 

@@ -10,7 +10,7 @@ from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding, Whe
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names, gap_note
 from pulsarscope.protocols.pulsar.rules.exchanges.holders import CONSUMERS, PRODUCERS, QUEUED
 from pulsarscope.protocols.pulsar.text.formatting import host, listing
@@ -51,33 +51,28 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "dead-holder-seconds",
         10,
-        SECONDS,
         "Time without an answer to a PING after which a client counts as dead; round trips and pauses are shorter.",
-        ("producer-busy", "consumer-busy"),
+        "producer-busy",
+        "consumer-busy",
     ),
-    Threshold(
+    in_seconds(
         "producer-replaced-seconds",
         5,
-        SECONDS,
         "Time in which a producer that lost its topic closes; one that does not know it continues.",
-        ("producer-fenced", "producer-replaced"),
+        "producer-fenced",
+        "producer-replaced",
     ),
-    Threshold(
+    in_seconds(
         "producer-fenced-back-seconds",
         60,
-        SECONDS,
         "Time in which a producer takes the topic back; two that do so in turn contend for it, while a restart takes it once.",
-        ("producer-fenced",),
+        "producer-fenced",
     ),
-    Threshold(
-        "producer-waiting-seconds",
-        1,
-        SECONDS,
-        "Time that a producer waits; a holder that leaves makes room within a second.",
-        ("producer-waiting",),
+    in_seconds(
+        "producer-waiting-seconds", 1, "Time that a producer waits; a holder that leaves makes room within a second.", "producer-waiting"
     ),
 )
 

@@ -15,7 +15,7 @@ from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import HOLE_NANOSECONDS_MAX
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, either
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import gap_note, may_lack, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.exchanges import departures, holders, lookups, schemas
 from pulsarscope.protocols.pulsar.rules.exchanges.refusals import refusal_text
@@ -58,54 +58,49 @@ CODES = table(
 
 THRESHOLDS = (
     SLOW_EXCHANGE,
-    Threshold(
+    in_seconds(
         "slow-exchange-connect-seconds",
         1.5,
-        SECONDS,
         "Time without an answer to CONNECT, which a broker gives by itself within milliseconds.",
-        ("slow-exchange",),
+        "slow-exchange",
     ),
-    Threshold(
+    in_seconds(
         "slow-exchange-open-seconds",
         0.25,
-        SECONDS,
         "Time allowed in addition for each PRODUCER and SUBSCRIBE that waits on the connection; the broker loads a topic for each.",
-        ("slow-exchange", "request-unanswered"),
+        "slow-exchange",
+        "request-unanswered",
     ),
-    Threshold(
+    in_seconds(
         "slow-exchange-lookup-seconds",
         2.5,
-        SECONDS,
         f"Time without an answer to {either(FROM_MEMORY)}, which a broker answers from memory.",
-        ("slow-exchange", "request-unanswered"),
+        "slow-exchange",
+        "request-unanswered",
     ),
-    Threshold(
+    in_seconds(
         "slow-exchange-stored-seconds",
         2.5,
-        SECONDS,
         f"Time without an answer to {either(('ACK', *STORED))}, for which a broker writes an entry.",
-        ("slow-exchange",),
+        "slow-exchange",
     ),
-    Threshold(
+    in_seconds(
         "slow-exchange-back-seconds",
         60,
-        SECONDS,
         "Time after an outage in which late answers belong to it: a broker that has just started loads its topics for all clients at once.",
-        ("slow-exchange",),
+        "slow-exchange",
     ),
-    Threshold(
+    in_seconds(
         "response-unrequested-attached-seconds",
         30,
-        SECONDS,
         "Time after the start of a midstream capture; clients wait no longer for answers to earlier requests.",
-        ("response-unrequested",),
+        "response-unrequested",
     ),
-    Threshold(
+    in_seconds(
         "request-failed-noticed-seconds",
         10,
-        SECONDS,
         "Time in which a client learns from a refused SEND that its topic moves; later refusals of its producer are no sign of a move.",
-        ("request-failed",),
+        "request-failed",
     ),
     UNANSWERED,
     UNANSWERED_OPEN,

@@ -9,7 +9,7 @@ from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import capitalized, frame_names
 from pulsarscope.protocols.pulsar.rules.exchanges.departures import (
     AGAIN,
@@ -75,58 +75,51 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "unload-burst-seconds",
         1,
-        SECONDS,
         "Time between two closes that belong to one unload.",
-        ("topic-unloaded", "topic-migrated", "unload-burst", "cursor-reset"),
+        "topic-unloaded",
+        "topic-migrated",
+        "unload-burst",
+        "cursor-reset",
     ),
-    Threshold(
-        "unload-burst-topics",
-        3,
-        "topics",
-        "Topics that close together; one or two are findings of their own.",
-        ("unload-burst",),
-        1,
-    ),
-    Threshold(
+    counted("unload-burst-topics", 3, "topics", "Topics that close together; one or two are findings of their own.", "unload-burst"),
+    counted(
         "unload-loop-times",
         4,
         "times",
         "Unloads of one topic; a restart of three brokers, one after the other, moves a topic three times at most.",
-        ("unload-loop",),
-        2,
+        "unload-loop",
+        least=2,
     ),
-    Threshold("unload-loop-seconds", 60, SECONDS, "Time for so many unloads; brokers take longer to restart.", ("unload-loop",)),
-    Threshold(
+    in_seconds("unload-loop-seconds", 60, "Time for so many unloads; brokers take longer to restart.", "unload-loop"),
+    in_seconds(
         "request-failed-moving-seconds",
         1.5,
-        SECONDS,
         "Time for which a client whose topic moves is seen not to come back; clients ask again after 0.1 s, and twice that each time.",
-        ("request-failed",),
+        "request-failed",
     ),
-    Threshold(
+    in_seconds(
         "topic-unloaded-seek-seconds",
         10,
-        SECONDS,
         "Time after a SEEK within which the broker closes consumers because of it.",
-        ("topic-unloaded", "topic-migrated", "cursor-reset"),
+        "topic-unloaded",
+        "topic-migrated",
+        "cursor-reset",
     ),
-    Threshold(
+    in_seconds(
         "cursor-reset-settled-seconds",
         0.4,
-        SECONDS,
         "Time between an ACK and the close of its consumer that shows that the broker got it in time; behind an unload, too, comes again "
         "what was acknowledged too late. Brokers keep all that they got before.",
-        ("cursor-reset",),
+        "cursor-reset",
     ),
-    Threshold(
+    in_seconds(
         "messages-skipped-back-seconds",
         5,
-        SECONDS,
         "Time until an Exclusive consumer that the broker closed is back; in a longer one, another consumer may have got its messages.",
-        ("messages-skipped",),
+        "messages-skipped",
     ),
 )
 

@@ -18,7 +18,7 @@ from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 
 CODES = table(
     SESSION.warning(
@@ -34,11 +34,16 @@ CODES = table(
 _BEHIND = ("producer-behind", "delivery-behind")
 
 THRESHOLDS = (
-    Threshold("producer-behind-seconds", 5, SECONDS, "Time over which messages get older; bursts are over sooner.", _BEHIND),
-    Threshold("producer-behind-growth-seconds", 2, SECONDS, "Growth of their age; a queue of a healthy producer holds less.", _BEHIND),
-    Threshold("producer-behind-sends", 8, "messages", "SENDs of a producer, or deliveries; the ages of fewer show no trend.", _BEHIND, 1),
-    Threshold(
-        "producer-behind-share", 0.2, "of the time", "Growth of their age compared with the time it takes; pauses explain less.", _BEHIND
+    in_seconds("producer-behind-seconds", 5, "Time over which messages get older; bursts are over sooner.", *_BEHIND),
+    in_seconds("producer-behind-growth-seconds", 2, "Growth of their age; a queue of a healthy producer holds less.", *_BEHIND),
+    counted("producer-behind-sends", 8, "messages", "SENDs of a producer, or deliveries; the ages of fewer show no trend.", *_BEHIND),
+    counted(
+        "producer-behind-share",
+        0.2,
+        "of the time",
+        "Growth of their age compared with the time it takes; pauses explain less.",
+        *_BEHIND,
+        least=0,
     ),
 )
 

@@ -27,7 +27,7 @@ from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.limits import FACTS_PER_KEY_MAX
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.protocols.pulsar.entry.encryption import TAG_BYTES
 from pulsarscope.protocols.pulsar.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, frame_names, latest_lack, may_lack
@@ -56,12 +56,12 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "chunk-stuck-seconds",
         5,
-        SECONDS,
         "Time after the latest chunk; the rest of the message may still come before that.",
-        ("chunk-stuck", "chunk-abandoned"),
+        "chunk-stuck",
+        "chunk-abandoned",
     ),
 )
 

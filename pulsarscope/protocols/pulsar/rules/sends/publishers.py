@@ -11,19 +11,18 @@ import msgspec
 from pulsarscope.dissect.contract.rules import Where, where_of
 from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import percentile
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "send-unanswered-passed-seconds",
         0.25,
-        SECONDS,
         "The same for a SEND when a later one of its producer has its receipt: brokers send receipts in order.",
-        ("send-unanswered",),
+        "send-unanswered",
     ),
 )
 

@@ -10,7 +10,7 @@ from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import counted, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import entry_key
 from pulsarscope.protocols.pulsar.rules.evidence import closed_windows, gap_note, held_up, response_name, unanswered
 from pulsarscope.protocols.pulsar.rules.sends.ages import AGES, SENT_LATE, Aging, emit_stored_late
@@ -44,92 +44,78 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "slow-publish-seconds",
         1,
-        SECONDS,
         "Publish latency of a producer, its 99th percentile or the median of a few; healthy brokers answer in milliseconds. One pause, in "
         "which a minority of the SENDs waited at the same time, has the limit of slow-publish-jump-seconds.",
-        ("slow-publish", "replication-stalled"),
+        "slow-publish",
+        "replication-stalled",
     ),
-    Threshold(
+    counted(
         "slow-publish-sends",
         10,
         "SENDs",
         "SENDs from which the percentile counts; the first one opens a ledger and is not typical.",
-        ("slow-publish",),
-        1,
+        "slow-publish",
     ),
-    Threshold(
+    counted(
         "slow-publish-median-sends",
         3,
         "SENDs",
         "SENDs from which the median counts; a client that waits for each receipt sends few.",
-        ("slow-publish",),
-        1,
+        "slow-publish",
     ),
-    Threshold(
-        "slow-publish-longest-seconds",
-        10,
-        SECONDS,
-        "Latency of a single SEND: a third of the default send timeout of 30 s.",
-        ("slow-publish",),
+    in_seconds(
+        "slow-publish-longest-seconds", 10, "Latency of a single SEND: a third of the default send timeout of 30 s.", "slow-publish"
     ),
-    Threshold(
+    in_seconds(
         "slow-publish-jump-seconds",
         2.5,
-        SECONDS,
         "Latency of a SEND that is a hundred times that of another one of its producer; disks and pauses of a healthy broker explain less.",
-        ("slow-publish",),
+        "slow-publish",
     ),
-    Threshold(
+    counted(
         "slow-publish-bytes",
         1_000_000,
         "bytes/s",
         "What was on its way at the same time, by the time of the slowest SEND, unless that is above slow-publish-longest-seconds: "
         "a producer that sends as fast as it can waits for its own bytes.",
-        ("slow-publish",),
-        1,
+        "slow-publish",
     ),
-    Threshold(
+    in_seconds(
         "slow-publish-held-seconds",
         0.1,
-        SECONDS,
         "Latency of a third of the SENDs of a producer that waits for each receipt, when half of them take equally long and the"
         " fastest takes a tenth.",
-        ("slow-publish",),
+        "slow-publish",
     ),
-    Threshold(
+    in_seconds(
         "send-unanswered-seconds",
         1,
-        SECONDS,
         "Time without a receipt up to the end of the connection; a receipt may still be on its way before that.",
-        ("send-unanswered", "slow-publish"),
+        "send-unanswered",
+        "slow-publish",
     ),
-    Threshold(
+    in_seconds(
         "send-unanswered-open-seconds",
         2.5,
-        SECONDS,
         "The same where the capture ends before the connection does: it may end within a pause of a healthy broker.",
-        ("send-unanswered", "slow-publish"),
+        "send-unanswered",
+        "slow-publish",
     ),
-    Threshold(
-        "replication-stalled-seconds", 1, SECONDS, "Time without a receipt; receipts cross continents in less.", ("replication-stalled",)
+    in_seconds("replication-stalled-seconds", 1, "Time without a receipt; receipts cross continents in less.", "replication-stalled"),
+    in_seconds(
+        "replication-lag-seconds", 2, "Growth of the age of replicated messages; batches and retries explain less.", "replication-stalled"
     ),
-    Threshold(
-        "replication-lag-seconds",
-        2,
-        SECONDS,
-        "Growth of the age of replicated messages; batches and retries explain less.",
-        ("replication-stalled",),
-    ),
-    Threshold("replication-lag-sends", 10, "SENDs", "Replicated messages; the ages of fewer show no trend.", ("replication-stalled",), 1),
-    Threshold(
+    counted("replication-lag-sends", 10, "SENDs", "Replicated messages; the ages of fewer show no trend.", "replication-stalled"),
+    counted(
         "replication-lag-share",
         0.5,
         "of the time",
         "Growth of the age compared with the time it takes; while a backlog is worked off, the age shrinks.",
-        ("replication-stalled",),
+        "replication-stalled",
+        least=0,
     ),
 )
 

@@ -11,7 +11,7 @@ from pulsarscope.dissect.contract.rules import ColumnsHandlers, ConnectionRule, 
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import plural
-from pulsarscope.model.thresholds import Threshold
+from pulsarscope.model.thresholds import counted
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, capitalized
 
 CODES = table(
@@ -25,13 +25,8 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
-        "resend-loop-refusals",
-        3,
-        "refusals",
-        "Refusals of one message; after a ChecksumError clients send it again once.",
-        ("resend-loop",),
-        1,
+    counted(
+        "resend-loop-refusals", 3, "refusals", "Refusals of one message; after a ChecksumError clients send it again once.", "resend-loop"
     ),
 )
 

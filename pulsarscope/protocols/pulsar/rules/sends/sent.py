@@ -13,7 +13,7 @@ from pulsarscope.model.findings import SESSION, TUNING, table
 from pulsarscope.model.flow import CLIENT, SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import counted, in_seconds
 from pulsarscope.model.units import MILLISECOND
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, capitalized, may_lack_frames
 
@@ -51,58 +51,48 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "send-without-producer-seconds",
         1,
-        SECONDS,
         "Time after the broker closes a producer in which SENDs may still be on their way.",
-        ("send-without-producer",),
+        "send-without-producer",
     ),
-    Threshold(
+    in_seconds(
         "send-without-producer-known-seconds",
         0.35,
-        SECONDS,
         "Time that is enough when the publish time, or the pause before the SEND, shows that it was not on its way.",
-        ("send-without-producer",),
+        "send-without-producer",
     ),
-    Threshold(
+    in_seconds(
         "send-without-producer-unaware-seconds",
         5,
-        SECONDS,
         "Time from the close of a producer until its client looks up the topic, or asks for a producer: a client that stood still read the "
         "close only then.",
-        ("send-without-producer",),
+        "send-without-producer",
     ),
-    Threshold(
+    in_seconds(
         "send-without-producer-stop-seconds",
         30,
-        SECONDS,
         "Time from the close of a producer to that of its connection, both by a broker that stops: SENDs meanwhile, which it ignores, are "
         "no cause.",
-        ("send-without-producer",),
+        "send-without-producer",
     ),
-    Threshold("batching-unused-messages", 100, "messages", "Messages that are sent one by one.", ("batching-unused",), 2),
-    Threshold("batching-unused-rate", 50, "messages/s", "Messages in a second; fewer cost next to nothing.", ("batching-unused",)),
-    Threshold(
-        "batching-unused-seconds", 0.5, SECONDS, "Time over which they are sent; a short burst may be all there is.", ("batching-unused",)
+    counted("batching-unused-messages", 100, "messages", "Messages that are sent one by one.", "batching-unused", least=2),
+    counted("batching-unused-rate", 50, "messages/s", "Messages in a second; fewer cost next to nothing.", "batching-unused", least=0),
+    in_seconds("batching-unused-seconds", 0.5, "Time over which they are sent; a short burst may be all there is.", "batching-unused"),
+    counted(
+        "batching-unused-bytes", 1000, "bytes", "Average size of a message; batches of larger ones gain little.", "batching-unused", least=0
     ),
-    Threshold(
-        "batching-unused-bytes", 1000, "bytes", "Average size of a message; batches of larger ones gain little.", ("batching-unused",)
+    counted(
+        "compression-useless-entries", 10, "entries", "Entries of one producer; a single one may not be typical.", "compression-useless"
     ),
-    Threshold(
-        "compression-useless-entries",
-        10,
-        "entries",
-        "Entries of one producer; a single one may not be typical.",
-        ("compression-useless",),
-        1,
-    ),
-    Threshold(
+    counted(
         "compression-useless-percent",
         2,
         "percent",
         "Share of the bytes that compression saves: of batches whose payloads cannot be compressed, the heads of messages can.",
-        ("compression-useless",),
+        "compression-useless",
+        least=0,
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.findings import TUNING, table
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import Threshold
+from pulsarscope.model.thresholds import counted
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
 
 CODES = table(
@@ -24,16 +24,11 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
-        "receiver-queue-one-flows",
-        10,
-        "FLOWs",
-        "FLOWs that grant one permit, for at least nine in ten messages.",
-        ("receiver-queue-one",),
-        1,
+    counted(
+        "receiver-queue-one-flows", 10, "FLOWs", "FLOWs that grant one permit, for at least nine in ten messages.", "receiver-queue-one"
     ),
-    Threshold("ack-each-acks", 50, "ACKs", "ACK frames, one for each of at least nine in ten entries.", ("ack-each",), 2),
-    Threshold("ack-each-rate", 50, "ACKs/s", "ACK frames in a second; fewer cost next to nothing.", ("ack-each",)),
+    counted("ack-each-acks", 50, "ACKs", "ACK frames, one for each of at least nine in ten entries.", "ack-each", least=2),
+    counted("ack-each-rate", 50, "ACKs/s", "ACK frames in a second; fewer cost next to nothing.", "ack-each", least=0),
 )
 
 

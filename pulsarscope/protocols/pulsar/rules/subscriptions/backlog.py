@@ -23,7 +23,7 @@ from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of
@@ -58,12 +58,11 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "broker-silent-seconds",
         5,
-        SECONDS,
         "Time without a delivery, although there are permits and messages; rate limits and a restarted dispatcher take a second or two.",
-        ("broker-silent",),
+        "broker-silent",
     ),
 )
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import latest_seen
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import HOLDING
 
@@ -24,19 +24,14 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "key-shared-blocked-seconds",
         2.5,
-        SECONDS,
         "Age of the unacknowledged entry; a consumer that works acknowledges sooner.",
-        ("key-shared-blocked",),
+        "key-shared-blocked",
     ),
-    Threshold(
-        "key-shared-delivery-seconds", 1, SECONDS, "Time without a delivery; brokers deliver within milliseconds.", ("key-shared-blocked",)
-    ),
-    Threshold(
-        "key-shared-blocked-entries", 5, "entries", "Entries that no consumer gets; a few may be on their way.", ("key-shared-blocked",), 1
-    ),
+    in_seconds("key-shared-delivery-seconds", 1, "Time without a delivery; brokers deliver within milliseconds.", "key-shared-blocked"),
+    counted("key-shared-blocked-entries", 5, "entries", "Entries that no consumer gets; a few may be on their way.", "key-shared-blocked"),
 )
 
 SPAN_MAX = 20_000

@@ -13,7 +13,7 @@ from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding, Rul
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.model.units import MILLISECOND
 from pulsarscope.protocols.pulsar.message_ids import position_of
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
@@ -41,26 +41,24 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "delay-early-seconds",
         1.2,
-        SECONDS,
         "Time by which a delivery comes too early; the broker's tick and clocks kept by NTP explain less.",
-        ("delay-early", "delay-ignored"),
+        "delay-early",
+        "delay-ignored",
     ),
-    Threshold(
+    in_seconds(
         "delay-late-seconds",
         3,
-        SECONDS,
         "Time by which a delivery comes too late; ticks, a full dispatcher and a read from disk explain less.",
-        ("delay-late",),
+        "delay-late",
     ),
-    Threshold(
+    in_seconds(
         "delay-at-once-seconds",
         0.5,
-        SECONDS,
         "Time from publication to delivery below which a message was not delayed at all, on any subscription type.",
-        ("delay-ignored",),
+        "delay-ignored",
     ),
 )
 

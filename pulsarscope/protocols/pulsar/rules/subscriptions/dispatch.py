@@ -14,7 +14,7 @@ from pulsarscope.dissect.contract.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names, title_of
 from pulsarscope.protocols.pulsar.rules.subscriptions.spans import WITHHELD
 
@@ -33,24 +33,22 @@ CODES = table(
 _LIMITED = ("dispatch-limited",)
 
 THRESHOLDS = (
-    Threshold(
-        "dispatch-limited-seconds", 10, SECONDS, "Time with a backlog; a broker that reads old entries rests for less in all.", _LIMITED
-    ),
-    Threshold(
+    in_seconds("dispatch-limited-seconds", 10, "Time with a backlog; a broker that reads old entries rests for less in all.", *_LIMITED),
+    counted(
         "dispatch-limited-share",
         0.5,
         "of the time",
         "Rests with a backlog and with permits; a broker without a limit sends until one of them is used up.",
-        _LIMITED,
+        *_LIMITED,
+        least=0,
     ),
-    Threshold(
+    in_seconds(
         "dispatch-limited-rest-seconds",
         0.2,
-        SECONDS,
         "Shortest rest that counts: longer than the way to a bookie on another continent and back.",
-        _LIMITED,
+        *_LIMITED,
     ),
-    Threshold("dispatch-limited-rests", 5, "rests", "Rests in that time; a pause of the broker is a single one.", _LIMITED, 1),
+    counted("dispatch-limited-rests", 5, "rests", "Rests in that time; a pause of the broker is a single one.", *_LIMITED),
 )
 
 

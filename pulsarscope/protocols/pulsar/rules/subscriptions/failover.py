@@ -15,7 +15,7 @@ from pulsarscope.dissect.contract.rules import Fact, Handlers, KeyRule, ReportFi
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import FrameRow
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, consumer_of, frame_names
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerRule, ConsumerState
@@ -36,24 +36,20 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "failover-flapping-returns",
         3,
         "returns",
         "Times that a consumer becomes active again; the restart of one member makes one.",
-        ("failover-flapping",),
-        1,
+        "failover-flapping",
     ),
-    Threshold(
+    in_seconds(
         "failover-flapping-pause-seconds",
         60,
-        SECONDS,
         "Time between two changes; restarts by hand or by a scheduler are further apart.",
-        ("failover-flapping",),
+        "failover-flapping",
     ),
-    Threshold(
-        "failover-switch-seconds", 0.1, SECONDS, "Time within which a broker notifies all members of one change.", ("failover-flapping",)
-    ),
+    in_seconds("failover-switch-seconds", 0.1, "Time within which a broker notifies all members of one change.", "failover-flapping"),
 )
 
 FAILOVER, JOIN, LEAVE, ACTIVE, STANDBY, RELEASED, TOOK = "failover", "join", "leave", "active", "standby", "released", "took"

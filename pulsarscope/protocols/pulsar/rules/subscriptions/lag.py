@@ -11,7 +11,7 @@ from pulsarscope.dissect.contract.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names
 from pulsarscope.protocols.pulsar.rules.subscriptions.spans import WITHHELD, Subscription
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import BUSY, HOLDING
@@ -34,40 +34,30 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
-        "backlog-growing-seconds", 3, SECONDS, "Time over which the backlog grows; bursts of messages are shorter.", ("backlog-growing",)
-    ),
-    Threshold(
+    in_seconds("backlog-growing-seconds", 3, "Time over which the backlog grows; bursts of messages are shorter.", "backlog-growing"),
+    in_seconds(
         "backlog-growing-burst-seconds",
         15,
-        SECONDS,
         "Time over which the backlog grows when the subscription kept up until messages came faster; such bursts are often shorter.",
-        ("backlog-growing",),
+        "backlog-growing",
     ),
-    Threshold(
+    in_seconds(
         "backlog-growing-rest-seconds",
         2,
-        SECONDS,
         "Time without a delivery after which a subscription is stuck rather than slow, which is another finding, unless it also waited "
         "as long between two deliveries while the backlog grew.",
-        ("backlog-growing",),
+        "backlog-growing",
     ),
-    Threshold(
-        "backlog-growing-entries",
-        20,
-        "entries",
-        "Entries by which the backlog grows; a few are always on their way.",
-        ("backlog-growing",),
-        1,
+    counted(
+        "backlog-growing-entries", 20, "entries", "Entries by which the backlog grows; a few are always on their way.", "backlog-growing"
     ),
-    Threshold(
+    in_seconds(
         "consumer-behind-backlog-seconds",
         10,
-        SECONDS,
         "Time over which the backlog grows as the consumers have no permits: they take less than is published.",
-        ("consumer-behind",),
+        "consumer-behind",
     ),
-    Threshold("backlog-growing-factor", 1.5, "times", "Entries published for each one delivered.", ("backlog-growing",), 1),
+    counted("backlog-growing-factor", 1.5, "times", "Entries published for each one delivered.", "backlog-growing"),
 )
 
 SKIPPED = "skipped"

@@ -11,7 +11,7 @@ import msgspec
 from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding, RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
@@ -31,31 +31,25 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
-        "partition-stuck-seconds",
-        2.5,
-        SECONDS,
-        "Time without a delivery from a partition after messages were published to it.",
-        ("partition-stuck",),
+    in_seconds(
+        "partition-stuck-seconds", 2.5, "Time without a delivery from a partition after messages were published to it.", "partition-stuck"
     ),
-    Threshold(
+    counted(
         "partition-stuck-entries",
         5,
         "entries",
         "Entries published to the stuck partition, and entries that its siblings deliver.",
-        ("partition-stuck",),
-        1,
+        "partition-stuck",
     ),
-    Threshold(
+    counted(
         "partition-skew-entries",
         100,
         "entries",
         "Entries published to all partitions; the batches of a producer go to one partition.",
-        ("partition-skew",),
-        1,
+        "partition-skew",
     ),
-    Threshold(
-        "partition-skew-share", 0.8, "of all", "Share of one partition among at least three that have producers.", ("partition-skew",)
+    counted(
+        "partition-skew-share", 0.8, "of all", "Share of one partition among at least three that have producers.", "partition-skew", least=0
     ),
 )
 

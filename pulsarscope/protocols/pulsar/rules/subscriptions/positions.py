@@ -8,7 +8,7 @@ from typing import Any
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding, RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import answers_lost, latest_seen
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
@@ -30,16 +30,13 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "reader-behind-seconds",
         1,
-        SECONDS,
         "Time that a reader with permits waits; it gets what is there within milliseconds.",
-        ("reader-behind-last-id",),
+        "reader-behind-last-id",
     ),
-    Threshold(
-        "published-before-seconds", 1, SECONDS, "Time without a delivery since the subscription began.", ("published-before-subscription",)
-    ),
+    in_seconds("published-before-seconds", 1, "Time without a delivery since the subscription began.", "published-before-subscription"),
 )
 
 BEGAN = "began"

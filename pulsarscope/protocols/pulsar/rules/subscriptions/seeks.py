@@ -9,51 +9,47 @@ import msgspec
 from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold
+from pulsarscope.model.thresholds import counted, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "redelivery-storm-seeks",
         5,
         "times",
         "Times that a client seeks back and gets messages again, without an ACK; a replay on purpose is rare, or uses a reader.",
-        ("redelivery-storm",),
-        1,
+        "redelivery-storm",
     ),
-    Threshold(
+    in_seconds(
         "redelivery-storm-seek-seconds",
         0.3,
-        SECONDS,
         "Time that the client has the messages before it seeks; a SEEK drops ACKs that wait to be sent (0.1 s by default).",
-        ("redelivery-storm",),
+        "redelivery-storm",
     ),
-    Threshold(
+    counted(
         "consumer-undecided-seeks",
         3,
         "times",
         "Times that a client seeks back and gets the same messages again; it may stop soon.",
-        ("consumer-undecided",),
-        1,
+        "consumer-undecided",
     ),
-    Threshold(
+    counted(
         "redelivery-storm-quick-seeks",
         20,
         "times",
         "Times that a client seeks back and gets messages again, without an ACK, each held for less than redelivery-storm-seek-seconds.",
-        ("redelivery-storm",),
-        1,
+        "redelivery-storm",
     ),
-    Threshold(
+    counted(
         "redelivery-storm-seeks-in-all",
         10,
         "times",
         "Times that a client that sends ACKs seeks back to the same messages, once in each redelivery-storm-window-seconds on average or "
         "more often; a replay on purpose is rare.",
-        ("redelivery-storm",),
-        2,
+        "redelivery-storm",
+        least=2,
     ),
 )
 

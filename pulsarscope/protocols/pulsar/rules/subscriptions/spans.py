@@ -8,36 +8,33 @@ from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding, Where
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names, latest_seen
 from pulsarscope.protocols.pulsar.rules.subscriptions.blocked import SHARED
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import HOLDING
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "messages-skipped-entries",
         3,
         "entries",
         "Consecutive entries that a Shared or Key_Shared subscription does not get; single ones are markers of transactions or "
         "replication.",
-        ("messages-skipped",),
-        1,
+        "messages-skipped",
     ),
-    Threshold(
+    counted(
         "consumer-behind-key-shared-entries",
         10,
         "entries",
         "Entries that no consumer of a Key_Shared subscription gets while one mostly lacks permits and another always has some.",
-        ("consumer-behind",),
-        1,
+        "consumer-behind",
     ),
-    Threshold(
+    in_seconds(
         "consumer-behind-key-shared-seconds",
         2.5,
-        SECONDS,
         "Time from the first permits of the slow consumer to the end; bursts of messages are shorter.",
-        ("consumer-behind",),
+        "consumer-behind",
     ),
 )
 

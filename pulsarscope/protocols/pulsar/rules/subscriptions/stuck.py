@@ -12,7 +12,7 @@ from typing import Any
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import TYPICAL_ACKS, consumer_of, frame_names, latest_seen
 
 CODES = table(
@@ -25,106 +25,94 @@ CODES = table(
 )
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "consumer-starved-backlog-seconds",
         2.2,
-        SECONDS,
         "Time without permits while the topic has newer messages; clients may group ACKs for up to 2 s.",
-        ("consumer-starved",),
+        "consumer-starved",
     ),
-    Threshold(
+    in_seconds(
         "consumer-starved-done-seconds",
         1.5,
-        SECONDS,
         "Time without permits while the topic has many newer messages, for a consumer that acknowledged all that it got, and half of its "
         "life; an application may pause its consumer for a moment.",
-        ("consumer-starved",),
+        "consumer-starved",
     ),
-    Threshold(
+    counted(
         "consumer-starved-done-messages",
         5,
         "messages",
         "Messages that such a consumer got; one that asks for each when it wants it may be at work on the last, acknowledged before.",
-        ("consumer-starved",),
-        1,
+        "consumer-starved",
     ),
-    Threshold(
+    counted(
         "consumer-starved-done-turns",
         5,
         "times",
         "Rest of such a consumer compared with its longest turn so far; one that continues has rested as long before.",
-        ("consumer-starved",),
+        "consumer-starved",
+        least=0,
     ),
-    Threshold(
+    counted(
         "consumer-starved-done-entries",
         20,
         "entries",
         "Entries published behind such a consumer, which show that it should take more.",
-        ("consumer-starved",),
-        1,
+        "consumer-starved",
     ),
-    Threshold(
+    in_seconds(
         "consumer-not-acking-first-seconds",
         3,
-        SECONDS,
         "Time from the first message to the end without any ACK, or since the latest of many that came ten times as fast; "
         "clients may group ACKs for up to 2 s.",
-        ("consumer-not-acking",),
+        "consumer-not-acking",
     ),
-    Threshold(
+    in_seconds(
         "consumer-not-acking-collecting-seconds",
         20,
-        SECONDS,
         "Time from the first message to the end of the capture without any ACK, for a consumer that still gets messages: an application "
         "may acknowledge a batch when it is complete.",
-        ("consumer-not-acking",),
+        "consumer-not-acking",
     ),
-    Threshold(
+    in_seconds(
         "consumer-not-acking-older-seconds",
         4,
-        SECONDS,
         "Time without any ACK for a consumer from before the capture, with four times as many messages: twice as long as clients group "
         "ACKs.",
-        ("consumer-not-acking",),
+        "consumer-not-acking",
     ),
-    Threshold(
+    counted(
         "consumer-not-acking-older-factor",
         4,
         "times",
         "Unacknowledged messages of a consumer from before the capture without an ACK, compared with those of another consumer: its "
         "earlier ACKs are not in the capture.",
-        ("consumer-not-acking",),
-        1,
+        "consumer-not-acking",
     ),
-    Threshold(
+    in_seconds(
         "consumer-not-acking-stopped-seconds",
         5,
-        SECONDS,
         "Time without an ACK up to the end, for a consumer that acknowledged before.",
-        ("consumer-not-acking",),
+        "consumer-not-acking",
     ),
-    Threshold(
+    in_seconds(
         "consumer-stopping-seconds",
         15,
-        SECONDS,
         "Rest of a consumer before its end, unless it has rested for longer than it worked: an application that shuts down takes nothing "
         "more until it has finished, in half of the 30 s that a container has for that.",
-        ("consumer-starved", "consumer-not-acking"),
+        "consumer-starved",
+        "consumer-not-acking",
     ),
-    Threshold(
+    counted(
         "consumer-rhythm-factor",
         3,
         "times",
         "Rest of a consumer compared with its longest turn so far (from a delivery to the next ACK or FLOW); a stuck one rests longer.",
-        ("consumer-starved", "consumer-not-acking"),
+        "consumer-starved",
+        "consumer-not-acking",
+        least=0,
     ),
-    Threshold(
-        "consumer-undecided-seconds",
-        1.5,
-        SECONDS,
-        "Rest of a consumer; those of any application are shorter.",
-        ("consumer-undecided",),
-    ),
+    in_seconds("consumer-undecided-seconds", 1.5, "Rest of a consumer; those of any application are shorter.", "consumer-undecided"),
 )
 
 STEADY_TURNS = 10

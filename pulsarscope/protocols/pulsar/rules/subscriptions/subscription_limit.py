@@ -9,17 +9,16 @@ from collections.abc import Sequence
 
 from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding
 from pulsarscope.model.text import plural
-from pulsarscope.model.thresholds import Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of, frame_names
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "consumer-not-acking-subscription-limit",
         200_000,
         "messages",
         "Unacknowledged messages at which the broker stops a whole subscription: maxUnackedMessagesPerSubscription, by default.",
-        ("consumer-not-acking",),
-        1,
+        "consumer-not-acking",
     ),
 )
 

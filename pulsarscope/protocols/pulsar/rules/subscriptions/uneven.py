@@ -6,26 +6,24 @@ from collections.abc import Mapping, Sequence
 
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, consumer_of, latest_seen
 from pulsarscope.protocols.pulsar.rules.subscriptions.spans import SPANS
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import HOLDING
 
 THRESHOLDS = (
-    Threshold(
+    counted(
         "consumer-behind-beside-factor",
         10,
         "times",
         "Unacknowledged messages of one Shared consumer compared with another's; their shares vary by less.",
-        ("consumer-behind",),
-        1,
+        "consumer-behind",
     ),
-    Threshold(
+    in_seconds(
         "consumer-behind-beside-seconds",
         10,
-        SECONDS,
         "Time until a Shared consumer has acknowledged all that it holds, at its pace; it works off a burst sooner.",
-        ("consumer-behind",),
+        "consumer-behind",
     ),
 )
 

@@ -10,7 +10,7 @@ import msgspec
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding, RuleContext, Where
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.text import plural
-from pulsarscope.model.thresholds import SECONDS, Threshold, Thresholds
+from pulsarscope.model.thresholds import Thresholds, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, add_sample, consumer_of, frame_names
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
@@ -38,13 +38,12 @@ IDLE = "idle"
 """Kind of a fact of a topic: acknowledged ids of a consumer that got nothing."""
 
 THRESHOLDS = (
-    Threshold(
+    in_seconds(
         "ack-unknown-id-seconds",
         0.4,
-        SECONDS,
         "Time without a message, although the consumer has permits, and time by which the ACK precedes the publication of "
         "earlier entries; brokers deliver messages from before the capture within milliseconds.",
-        ("ack-unknown-id",),
+        "ack-unknown-id",
     ),
 )
 
