@@ -14,7 +14,7 @@ const EXIT_CODE: c_int = 6;
 
 const STANDARD_ERROR: c_int = 2;
 
-const LINE: &[u8] = b"pulsarscope: there is not enough memory; the output is not complete\n";
+const LINE: &[u8] = b"pulsarscope: there is not enough memory; the output is not complete (that of -o still ends in .partial)\n";
 
 #[cfg(windows)]
 type Size = std::ffi::c_uint;

@@ -8,13 +8,16 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pulsarscope.dissect.contract.generic_codes import FAILED_CODES
-from pulsarscope.model.findings import GAP_CODES, LOSS_CODES, UNDECIDED_CODES, UNREAD_CODES
+from pulsarscope.model.findings import GAP_CODES, LOSS_CODES, ONE_SIDED, UNDECIDED_CODES, UNREAD_CODES
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.records import ConnectionRow, FindingRow
 from pulsarscope.model.thresholds import VERDICT_THRESHOLDS, Thresholds
 
 STILL_OPEN, NEVER_OPENED = "still-open", "never-opened"
+
+_OPENED = ("encrypted", "silent-side")
+"""Codes of connections that did open."""
 
 
 class Unjudged(NamedTuple):
@@ -60,7 +63,7 @@ class Coverage:
 
     def add_finding(self, row: FindingRow) -> None:
         """Count a finding that something is missing or was not read."""
-        if row.code in LOSS_CODES | UNREAD_CODES | UNDECIDED_CODES | FAILED_CODES:
+        if row.code in LOSS_CODES | UNREAD_CODES | UNDECIDED_CODES | FAILED_CODES | {ONE_SIDED}:
             self._counts[row.code] += 1
 
     def add(self, row: ConnectionRow) -> None:
@@ -89,7 +92,8 @@ class Coverage:
         missing = (row.client_missing or 0) + (row.server_missing or 0)
         self._missing_bytes += missing
         self._counts["missing-bytes"] += bool(missing)
-        self._counts["one-sided"] += bool(row.client_bytes) != bool(row.server_bytes)  # probes of load balancers have no bytes at all
+        if bool(row.client_bytes) != bool(row.server_bytes):  # probes of load balancers have no bytes at all
+            self._count("silent-side", row)
         if row.client_frames and row.server_frames:
             self._start = min(row.start, self._start) if self.judged else row.start
             self._end = max(row.end, self._end)
@@ -119,19 +123,20 @@ class Coverage:
     def not_judged(self, explained: Mapping[str, Collection[str]] = MappingProxyType({})) -> list[Unjudged]:
         """Return the parts that could not be judged, those that hide most first.
 
-        `explained`: names of connections for which something else gives the reason, by code: encrypted, never-opened.
+        `explained`: names of connections for which something else gives the reason, by code: encrypted, silent-side, never-opened.
         """
         duration, counts = self._end - self._start, self._counts.copy()
         unopened: dict[str, None] = {}
         for code, names in self._named.items():
-            why = explained.get(code if code == "encrypted" else NEVER_OPENED, ())
+            why = explained.get(code if code in _OPENED else NEVER_OPENED, ())
             counts[code] -= sum(name in why for name in names)
-            if code != "encrypted":
+            if code not in _OPENED:
                 unopened.update(dict.fromkeys(server for name, server in names.items() if name not in why))
         parts = [] if self.stopped is None else [Unjudged("interrupted", {"packets": self.stopped})]
         if self.judged and duration < self._thresholds.ns("too-short-seconds"):
             parts.append(Unjudged("too-short", {"duration_ns": duration, "least_ns": self._thresholds.ns("too-short-seconds")}))
-        for code in ("encrypted", "one-sided", "midstream"):
+        counts["one-sided"] = counts[ONE_SIDED]
+        for code in ("encrypted", "one-sided", "silent-side", "midstream"):
             parts += [Unjudged(code, {"connections": counts[code]})] * bool(counts[code])
         if failed := sum(counts[code] for code in FAILED_CODES):
             parts.append(Unjudged("failed", {"findings": failed}))

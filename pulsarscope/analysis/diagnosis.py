@@ -29,7 +29,7 @@ _PLACE_NOUNS = ("Bytes", "Connection")
 DELAYS_MAX = 4
 """Delays of a path that an answer may take for the path to be the reason: a request and its answer each wait, and queues grow."""
 
-_ANSWERED_AFTER = ("latency_ns", "p99_ns", "silent_ns", "waited_ns")
+_ANSWERED_AFTER = ("latency_ns", "p99_ns", "silent_ns", "took_ns", "waited_ns")
 """Names in evidence of the time that an answer took, or did not come."""
 
 TROUBLED_CONNECTIONS_MAX = 100_000

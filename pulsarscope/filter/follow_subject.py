@@ -11,6 +11,7 @@ from pulsarscope.model.connection_name import connection_label, connection_name
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import FOLLOW_NAMES_MAX
 from pulsarscope.model.records import FrameRow
+from pulsarscope.model.text import similar_hint
 
 SHOWN_NAMES_MAX = 10
 
@@ -113,4 +114,7 @@ class Subject:
         kinds = _PLURALS[self._kind]
         if len(names) == 1:
             return f": the only {kinds.removesuffix('s')} is {names[0]}"
-        return f": the {kinds} are {', '.join(names[:SHOWN_NAMES_MAX])}{more}" if names else f": there are no {kinds}"
+        if not names:
+            return f": there are no {kinds}"
+        hint = "" if self._kind == "connection" else similar_hint(self._name, names)
+        return hint or f": the {kinds} are {', '.join(names[:SHOWN_NAMES_MAX])}{more}"

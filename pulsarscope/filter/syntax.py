@@ -14,6 +14,7 @@ import msgspec
 
 from pulsarscope.filter.filter_error import FilterError, Place
 from pulsarscope.model.limits import FILTER_DEPTH_MAX, FILTER_MAX_CHARACTERS
+from pulsarscope.model.text import similar_hint
 from pulsarscope.model.units import DURATIONS, SIZES
 
 if TYPE_CHECKING:
@@ -365,6 +366,9 @@ _EXPECTED = (
 """Terminal -> message if it is valid at the place of an error; the first valid one counts."""
 
 
+_WORDS = {"OPERATOR": ("contains",), "_MATCHES": ("matches",), "_AND": ("and",)}
+"""Terminal -> words that stand for it, of which a text at its place may be a misspelling."""
+
 _ODD_UNIT = re.compile(r"(?<![\w.:/-])-?[0-9]+(?:\.[0-9]+)?[^\W0-9_]\w*(?![\w.:/-])")
 
 
@@ -387,4 +391,6 @@ def _expected(terminals: set[str], text: str, place: Place) -> str:
     unit = text[start:end]
     if unit in {*DURATIONS, *SIZES} and text[:start].endswith(" ") and text[:start].rstrip()[-1:].isdigit():
         return f"the unit {unit} stands right behind its number, without a space"
-    return next((reason for terminal, reason in _EXPECTED if terminal in terminals), "unexpected text after the end of the filter")
+    reason = next((reason for terminal, reason in _EXPECTED if terminal in terminals), "unexpected text after the end of the filter")
+    known = [word for terminal, words in _WORDS.items() if terminal in terminals for word in words]
+    return reason + similar_hint(unit, known)

@@ -262,6 +262,7 @@ TCP_CODES = table(
         "overlap-conflict",
         "A retransmission differs from the first transmission.",
         "The first bytes are kept; look for a middlebox or an attack.",
+        to_act="the network's operators",
     ),
     TCP.warning(
         RESET_BETWEEN,
@@ -292,6 +293,7 @@ TCP_CODES = table(
         ONE_SIDED,
         "The capture has one direction of a connection only.",
         "Answers, and what the other side lacks, cannot be judged: capture where both directions pass.",
+        ("silent-side",),
     ),
     TCP.note("zero-window", "A receiver closed its window.", "The receiving application does not read fast enough.", ("frame-truncated",)),
     TCP.warning(
@@ -307,7 +309,7 @@ TCP_CODES = table(
         "The network loses so many segments that a stream slows down, or stands still again and again.",
         "Look at errors and drops of the interfaces, switches and links between the two hosts, at full queues and at duplex or cable "
         "faults: ip -s link, ethtool -S, and a capture at the other end, which lacks what got lost.",
-        (*_WAITS, "data-after-close", "dispatch-limited", "network-stall", "path-delay"),
+        (*_WAITS, "connect-delayed", "data-after-close", "dispatch-limited", "network-stall", "path-delay"),
         to_act="the network's operators",
     ),
     TCP.warning(
@@ -323,7 +325,7 @@ TCP_CODES = table(
         "One side's data are acknowledged so late that everything between client and broker waits for the network.",
         "A host acknowledges at once, even if its broker or client is slow: the path is long, a slow link has a full queue, or the other "
         "machine as a whole stood still. Compare with the times of ping, and look at shapers, tunnels and full links on the way.",
-        _WAITS,
+        (*_WAITS, "connect-delayed"),
         to_act="the network's operators",
     ),
     TCP.warning(
@@ -343,11 +345,13 @@ TLS_CODES = table(
         "tls-decrypt-failed",
         "TLS records could not be decrypted with the given secrets, or use an unsupported cipher suite.",
         "Check that the key log belongs to this capture, and that the capture lost no packets.",
+        to_act=BY_CAPTURING,
     ),
     TLS.warning(
         "tls-key-log-malformed",
         "Lines of a TLS key log are not valid.",
         "A line has a label, the client random and a secret in hex: check that the file is a key log.",
+        to_act=BY_CAPTURING,
     ),
     TLS.note(
         "tls-key-log-empty",

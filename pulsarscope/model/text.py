@@ -120,7 +120,12 @@ def _three_digits(value: float) -> str:
 
 
 def hint_for(name: str, known: Sequence[str], elsewhere: str = "") -> str:
-    """Return the end of a message about an unknown name: similar names, or else where the known ones are listed, or all of them.
+    """Return the end of a message about an unknown name: similar names, or else where the known ones are listed, or all of them."""
+    return similar_hint(name, known) or (f"; {elsewhere}" if elsewhere else f"; known: {', '.join(known)}")
+
+
+def similar_hint(name: str, known: Sequence[str]) -> str:
+    """Return the end of a message about an unknown name that asks for similar ones, "" if there are none.
 
     Names are similar if the unknown name is one of their words, or else if they are nearest; case and underscores do not matter.
     """
@@ -131,9 +136,7 @@ def hint_for(name: str, known: Sequence[str], elsewhere: str = "") -> str:
     near = [each for each in plain_names if plain in each.split("-")]
     if not 0 < len(near) <= _WORD_MATCHES_MAX:
         near = get_close_matches(plain, plain_names, 1, _SIMILAR)
-    if near:
-        return f"; did you mean {either([plain_names[each] for each in near])}?"
-    return f"; {elsewhere}" if elsewhere else f"; known: {', '.join(known)}"
+    return f"; did you mean {either([plain_names[each] for each in near])}?" if near else ""
 
 
 def _plain(name: str) -> str:

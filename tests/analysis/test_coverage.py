@@ -45,8 +45,8 @@ def covered(*connections: dict[str, Any], ports: tuple[int, ...] = (), findings:
     [
         ({"end": rows.START + 3 * SECOND}, "too-short", {"duration_ns": 3 * SECOND, "least_ns": 10 * SECOND}),
         ({"dissector": None, "tls": "TLSv1.3 sni=broker"}, "encrypted", {"connections": 1}),
-        ({"server_bytes": 0, "server_frames": 0}, "one-sided", {"connections": 1}),
-        ({"client_bytes": 0, "client_frames": 0}, "one-sided", {"connections": 1}),
+        ({"server_bytes": 0, "server_frames": 0}, "silent-side", {"connections": 1}),
+        ({"client_bytes": 0, "client_frames": 0}, "silent-side", {"connections": 1}),
         ({"opened": "midstream"}, "midstream", {"connections": 1}),
         ({"server_missing": 7, "client_missing": 5}, "missing-bytes", {"bytes": 12, "connections": 1}),
         ({"dissector": None}, "unknown-protocol", {"connections": 1}),
@@ -76,7 +76,7 @@ def test_what_a_connection_hides_is_counted(connection: dict[str, Any], code: st
 @pytest.mark.parametrize("opened", ["handshake", "midstream"])
 def test_a_probe_without_bytes_is_no_capture_of_one_direction(opened: str) -> None:
     silent = {"client_bytes": 0, "client_frames": 0, "server_bytes": 0, "server_frames": 0, "opened": opened}
-    assert "one-sided" not in {part.code for part in covered(LONG, LONG | silent).not_judged()}
+    assert "silent-side" not in {part.code for part in covered(LONG, LONG | silent).not_judged()}
     assert covered(LONG, LONG | silent).healthy == (opened == "handshake")
 
 
@@ -179,6 +179,13 @@ def test_what_a_finding_explains_is_not_said_again() -> None:
     assert unopened == ("never-opened", {"refused": 1, "reset": 0, "unanswered": 0, "servers": ["10.0.0.3:6650"]})
 
 
+def test_a_side_without_packets_or_without_an_answer_is_named_once() -> None:
+    coverage = covered(LONG, LONG | {"connection": "0:8", "server_bytes": 0}, LONG | {"connection": "0:9", "server_bytes": 0})
+    coverage.add_finding(rows.finding(code="one-sided-capture", connection="0:8"))
+    assert [part.code for part in coverage.not_judged({"silent-side": {"0:8"}})] == ["one-sided", "silent-side"]
+    assert [part.code for part in coverage.not_judged({"silent-side": {"0:8", "0:9"}})] == ["one-sided"]
+
+
 def test_what_one_direction_leaves_open_is_not_named_twice() -> None:
     connection = {"closed": "open", "closed_by": None, "server_bytes": 0, "server_frames": 0}
-    assert [part.code for part in covered(LONG | connection).not_judged()] == ["one-sided"]
+    assert [part.code for part in covered(LONG | connection).not_judged()] == ["silent-side"]

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import pulsarscope as ps
 from tests.faults.attempts import attempt
+from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, created, producer, receipt, send
 from tests.scenarios.connections import connected
 from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation
@@ -119,3 +121,30 @@ def test_a_time_without_a_broker_is_an_outage_and_an_end_without_one_is_unreacha
     assert [row.code for row in found if row.code in (DROPPED, "broker-outage")] == ["broker-outage"]
     found = findings_of(tmp_path, worked(0, 42000), lost)
     assert [row.code for row in found if row.code in (DROPPED, "broker-unreachable")] == ["broker-unreachable"]
+
+
+def far_away(round_trip: int, *, sends: int = 12, lost: tuple[int, ...] = ()) -> Conversation:
+    """A producer whose packets take `round_trip` ms in all, so that both sides send their SYNs again, or after `lost` ms as well."""
+    talk = Conversation(acknowledge=False)
+    syn, answer = (number - 1 for number in talk._next)
+    for pause in (*lost, 1_000):
+        talk._add(0, flags=SYN, sequence=syn)
+        talk.wait(pause * MILLISECOND)
+    talk._add(0, flags=SYN, sequence=syn)
+    talk.wait(max(0, round_trip - 1_000) * MILLISECOND)
+    talk._add(1, flags=SYN | ACK, sequence=answer)
+    talk._add(0)
+    talk._add(1, flags=SYN | ACK, sequence=answer)
+    for number in range(-1, sends):
+        asks, answers = (CONNECT, CONNECTED) if number < 0 else (send(1, number), receipt(1, number, entry=number))
+        talk.client(asks).wait(round_trip * MILLISECOND).confirm("server").server(answers).confirm("client")
+    return talk.close()
+
+
+@pytest.mark.parametrize(
+    ("round_trip", "lost", "cause"), [(1_100, (), True), (1_600, (), True), (2_900, (), True), (800, (1_000, 2_000), False)]
+)
+def test_a_long_way_is_the_cause_of_a_late_handshake(round_trip: int, lost: tuple[int, ...], cause: bool, tmp_path: Path) -> None:
+    reports = ps.open(write_pcap(tmp_path / "far.pcap", far_away(round_trip, lost=lost).packets)).diagnose()["findings"]
+    reasons = {report["code"]: report["explained_by"] for report in reports}
+    assert (reasons["path-delay"], reasons[DELAYED]) == (None, "path-delay" if cause else None)

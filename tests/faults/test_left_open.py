@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pulsarscope.model.limits import NAME_MAX_CHARACTERS
+from pulsarscope.model.text import plural
 from pulsarscope.protocols.pulsar.rules.connections.left_open import chosen_name
 from tests.scenarios.commands import (
     CONNECTED,
@@ -56,7 +57,7 @@ def test_producers_that_are_left_open_are_churn(number: int, every: int, message
     talk = talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")
     text, evidence = only(findings_of(tmp_path, talk), "producer-churn")
     assert evidence["count"] == number
-    assert f"closed none of them, with {messages}.0 SENDs of each" in text
+    assert f"closed none of them, with {plural(messages, 'SEND')} by each" in text
 
 
 @pytest.mark.parametrize(
@@ -209,7 +210,7 @@ def test_consumers_that_are_left_open_are_churn(number: int, every: int, message
     talk = talk if end == "open" else talk.close() if end == "fin" else talk.reset("client")
     text, evidence = only(findings_of(tmp_path, talk), "churn-undecided" if reader and every > 950 else "consumer-churn")
     assert evidence["count"] == number
-    assert f"closed none of them, with {messages}.0 messages acknowledged by each" in text
+    assert f"closed none of them, with {plural(messages, 'message')} acknowledged by each" in text
 
 
 @pytest.mark.parametrize(

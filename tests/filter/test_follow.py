@@ -169,6 +169,14 @@ def test_an_empty_result_says_what_there_is(kind: str, name: str, words: str) ->
     assert words in (follow_filter.absence() or "")
 
 
+def test_of_many_names_the_nearest_is_named() -> None:
+    follow_filter = FollowFilter("topic", "order-1", make_dissectors())
+    follow_filter.select(
+        [rows.send(number, topic=f"persistent://public/default/{name}-1") for number, name in enumerate(["orders", "a"])], {}
+    )
+    assert follow_filter.absence() == "there is no topic order-1; did you mean orders-1?"
+
+
 def test_a_result_says_nothing_of_others() -> None:
     follow_filter = FollowFilter("producer", "p", make_dissectors())
     follow_filter.select([SEND], {})

@@ -111,6 +111,7 @@ _UNJUDGED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "too-short": _too_short,
     "encrypted": lambda counts: f"{_connections(counts)} in TLS that was not decrypted (--tls-keylog)",
     "one-sided": lambda counts: f"{_connections(counts)} with bytes of one direction only",
+    "silent-side": lambda counts: f"{_connections(counts)} on which one side sent no data",
     "midstream": lambda counts: f"what {_connections(counts)} that began before the capture had open or used up by then",
     "missing-bytes": lambda counts: f"{plural(counts['bytes'], 'byte')} of {_connections(counts)} that the capture lacks",
     "incomplete": lambda counts: f"what the capture lacks or was given up ({', '.join(counts)})",

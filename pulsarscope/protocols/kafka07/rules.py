@@ -26,7 +26,12 @@ from pulsarscope.protocols.kafka07.commands import (
 from pulsarscope.protocols.kafka07.summary import summary
 
 CODES = table(
-    SESSION.error("request-failed", "The broker refused a request.", "The error says why; the request's frame shows what was asked for."),
+    SESSION.error(
+        "request-failed",
+        "The broker refused a request.",
+        "The error says why; the request's frame shows what was asked for.",
+        to_act="the application, or the broker's operators",
+    ),
     SESSION.error(
         "offset-out-of-range",
         "A consumer asks for an offset that the broker's log does not have.",
@@ -43,6 +48,7 @@ CODES = table(
         "connection-closed-by-broker",
         "The broker closed a connection on which requests were open.",
         "A broker of 0.7 closes on what it cannot read or do, and when it stops; its log says which.",
+        to_act="the application, or the broker's operators",
     ),
     SESSION.note(
         "request-retried",
@@ -53,6 +59,7 @@ CODES = table(
         "request-unanswered",
         "A request got no answer while the connection went on.",
         "Look at the broker's log at that time; a client gives up after socket.timeout.ms.",
+        ("silent-side",),
         to_act="the broker's operators",
     ),
     SESSION.note(

@@ -11,6 +11,7 @@ CODES = table(
         "frame-malformed",
         "A frame's sizes contradict each other, or its command does not decode.",
         "Look at its bytes with -x; suspect the sender or a broken capture.",
+        to_act="the authors of the sender",
     ),
     FRAME.error(
         "frame-too-large",
@@ -26,15 +27,26 @@ CODES = table(
         "Bytes between frames that do not form a frame.",
         "They follow a gap, a start in mid-stream, or damage; decoding resumed after them.",
     ),
-    FRAME.warning("trailing-bytes", "Bytes follow a command that carries no payload.", "The sender's frame and command sizes disagree."),
+    FRAME.warning(
+        "trailing-bytes",
+        "Bytes follow a command that carries no payload.",
+        "The sender's frame and command sizes disagree.",
+        to_act="the authors of the sender",
+    ),
     FRAME.warning("unknown-command", "A command type that this version does not know.", "A newer client or broker: update pulsarscope."),
     FRAME.warning("unknown-enum", "An enum value without a name.", "A newer client or broker: update pulsarscope."),
     FRAME.error(
         "required-field-missing",
         "A command or its metadata lacks a required field.",
         "The peer refuses such a command; look at the sender.",
+        to_act="the authors of the sender",
     ),
-    FRAME.error("body-mismatch", "The body of a command does not match its type.", "The type is taken as right; look at the sender."),
+    FRAME.error(
+        "body-mismatch",
+        "The body of a command does not match its type.",
+        "The type is taken as right; look at the sender.",
+        to_act="the authors of the sender",
+    ),
     FRAME.warning("invalid-utf8", "Text that is not UTF-8.", "Its bytes are shown escaped."),
     FRAME.error(
         "checksum-mismatch",
@@ -71,6 +83,7 @@ CODES = table(
         "decompress-bomb",
         "A payload claims, or decompresses to, more bytes than are allowed.",
         "Damage or an attack; it was not decompressed.",
+        to_act="the producer's application",
     ),
     PAYLOAD.note(
         "snappy-framed",
@@ -94,6 +107,7 @@ CODES = table(
         "chunk-missing",
         "Chunks of a message are missing or out of order.",
         "They may be in a gap, or on an earlier connection of the client.",
+        to_act="the producer's application",
     ),
     PAYLOAD.note(
         "chunk-incomplete",

@@ -103,7 +103,7 @@ def shown(*some: Any, **values: Any) -> str:
             [rows.connection(server_missing=0, server_bytes=0, server_frames=0)],
             (
                 "Nothing to diagnose: 20 packets, 1 connection without frames in both directions. "
-                "Not judged: 1 connection with bytes of one direction only."
+                "Not judged: 1 connection on which one side sent no data."
             ),
         ),
     ],

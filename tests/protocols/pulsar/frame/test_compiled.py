@@ -288,7 +288,7 @@ def peak_bytes(path: Path, choice: str) -> int:
 @pytest.mark.parametrize(
     ("of", "code", "line"),
     [
-        ("end_without_memory(tells=True)", 6, b"pulsarscope: there is not enough memory; the output is not complete\n"),
+        ("end_without_memory(tells=True)", 6, b"pulsarscope: there is not enough memory; the output is not complete"),
         ("end_without_memory(tells=False)", 6, b""),
         ("", -signal.SIGABRT, b"memory allocation of "),
     ],

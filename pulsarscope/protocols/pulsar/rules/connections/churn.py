@@ -128,7 +128,7 @@ OPEN_MAX = 10_000
 UNSUBSCRIBED_MAX = 1_000
 """Consumers of one connection that were unsubscribed and not closed yet; clients that close them do so at once."""
 
-_WORK = {"producer": ("producer-churn-sends", "SENDs of"), "consumer": ("consumer-churn-messages", "messages acknowledged by")}
+_WORK = {"producer": ("producer-churn-sends", "SENDs by"), "consumer": ("consumer-churn-messages", "messages acknowledged by")}
 """Threshold and description of the work, by what is opened and closed."""
 
 RECONNECTS = "connections-of-client"

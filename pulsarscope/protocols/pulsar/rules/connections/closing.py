@@ -41,6 +41,7 @@ CODES = table(
         "The broker closed a connection on which requests, producers or consumers were open, or after a frame that does not decode.",
         "Look at the last commands: a broker closes when it cannot read a frame, when a PONG is missing and when it stops. Its log "
         "says which.",
+        to_act="the broker's operators",
     ),
     SESSION.note(
         "connection-closed-by-client",

@@ -20,6 +20,7 @@ CODES = table(
         "The alert says why. An unknown CA: set tlsTrustCertsFilePath; expired: renew the certificate; a name: connect by a name in the "
         "certificate; certificate_required: give the client one (tlsCertificateFilePath); version or cipher: let both sides share one.",
         ("tls-no-secrets", "connection-reset", "encrypted"),
+        to_act="the application, or the owner of the certificate",
     ),
     SESSION.warning(
         "certificate-expires",

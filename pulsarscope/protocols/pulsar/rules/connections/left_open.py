@@ -92,8 +92,8 @@ def average_work(work: int, count: int, noun: str) -> str:
     """Return how much each of `count` producers or consumers did on average, as words: `noun` stands before "each" or "any"."""
     if not work:
         return f"no {noun} any"
-    average = f"{work / count:.1f}"
-    return f"{'less than 0.1' if average == '0.0' else average} {noun} each"
+    average = f"{work / count:.1f}".removesuffix(".0")
+    return f"{'less than 0.1' if average == '0' else average} {noun.replace('s ', ' ', 1) if average == '1' else noun} each"
 
 
 def _without_busy(opened: Sequence[LeftOpen], end: int, least: int) -> list[LeftOpen]:

@@ -27,6 +27,7 @@ CODES = table(
         "Look at what ends each connection. If CONNECT is the only command: a client without TLS on a TLS port, or without a token. If "
         "captures at both ends show a RST that the other end did not send: a middlebox.",
         ("connection-closed-by-broker", "connection-reset", "churn-undecided"),
+        to_act="the application, or the broker's operators",
     ),
 )
 

@@ -28,6 +28,7 @@ CODES = table(
         "With a network-stall on the connection, the network drops packets: look for a middlebox. Without one its host still acknowledges: "
         "its process hangs, in garbage collection or stopped.",
         ("request-unanswered", "send-unanswered"),
+        to_act="the operators of the silent side",
     ),
     SESSION.warning(
         "keepalive-late",

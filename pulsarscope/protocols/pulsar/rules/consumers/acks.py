@@ -27,7 +27,12 @@ CODES = table(
         "The messages may come again: the client cannot know whether the broker has the acknowledgement.",
         to_act="the broker's operators",
     ),
-    SESSION.error("ack-failed", "The broker refused an ACK.", "The error says why; the messages will be delivered again."),
+    SESSION.error(
+        "ack-failed",
+        "The broker refused an ACK.",
+        "The error says why; the messages will be delivered again.",
+        to_act="the consumer's application, or the broker's operators",
+    ),
     SESSION.warning(
         "ack-after-close",
         "An ACK came for a consumer that was closed: the broker ignores it, and the messages are delivered again.",
@@ -45,6 +50,7 @@ CODES = table(
         "A consumer acknowledged a message because it could not read it: the application never sees it.",
         "Look at the checksum and the payload findings of that MESSAGE, and of the SEND that produced it; compare client versions. After a "
         "DecryptionError, give the consumer a CryptoKeyReader with the private key.",
+        to_act="the consumer's or the producer's application",
     ),
 )
 

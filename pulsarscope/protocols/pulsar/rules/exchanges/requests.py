@@ -31,6 +31,7 @@ CODES = table(
         "request-failed",
         "The broker refused a request.",
         "The request's frame shows what was asked for, and the broker's log at that time says more.",
+        to_act="the application, or the broker's operators",
     ),
     SESSION.error(
         "auth-failed",
@@ -42,6 +43,7 @@ CODES = table(
         "request-unanswered",
         "A request got no answer while the connection went on.",
         "Look at the broker's log at that time; a client gives up after its operation timeout.",
+        ("silent-side",),
         to_act="the broker's operators",
     ),
     SESSION.note(
