@@ -136,3 +136,42 @@ def test_one_that_stops_for_a_reason_is_not(tmp_path: Path, partitions: int, sto
     kind = {"Key_Shared": "Key_Shared", "standby": "Failover"}.get(story, "Shared")
     length = 2500 if story == "soon" else 6000
     assert STUCK not in stopping(tmp_path, partitions, 10, length, kind=kind, story=story).codes
+
+
+def taken_over(folder: Path, active_ms: int, partitions: int = 3, length: int = 12_000) -> Diagnosis:
+    """A failover subscription whose standby becomes active for its first partition this long before it closes, and gets nothing from it."""
+    out, first, standby = connected(41000), connected(42000), connected(43000)
+    change = [command_frame("ACTIVE_CONSUMER_CHANGE", consumer_id=0, is_active=is_active) for is_active in (False, True)]
+    for number in range(partitions):
+        topic = f"{TOPIC}-partition-{number}"
+        out.client(producer(number, f"p{number}", number, topic)).server(created(f"p{number}", number))
+        consumer = standby if number else first
+        consumer.client(subscribe(number, "c", number, "Failover", topic)).server(success(number)).client(flow(1000, number))
+    standby.client(subscribe(0, "c", 90, "Failover", f"{TOPIC}-partition-0")).server(change[0], success(90)).client(flow(1000, 0))
+    change_at = 1000 + length - active_ms
+    for entry in range(length // 50):
+        at = 1000 + entry * 50
+        wait_until(out, at * MILLISECOND)
+        if at - 50 < change_at <= at:
+            wait_until(first, change_at * MILLISECOND).server(change[0])
+            wait_until(standby, change_at * MILLISECOND).server(change[1])
+        for number in range(partitions):
+            out.client(send(number, entry)).server(receipt(number, entry, 7 + number, entry))
+            if number or at < change_at:
+                consumer = wait_until(standby if number else first, (at + 8 * number) * MILLISECOND)
+                consumer.server(message(number, entry, ledger=7 + number))
+    closes = [close_consumer(number, 100 + number) for number in range(partitions)]
+    wait_until(standby, (length + 1500) * MILLISECOND).client(*closes).server(*[success(100 + number) for number in range(partitions)])
+    return diagnose(folder, out, first, standby)
+
+
+@pytest.mark.parametrize(("active_ms", "partitions"), [*product((0, 200, 1000, 2000), (2, 3))])
+def test_a_standby_that_is_active_for_a_moment_before_it_closes_is_healthy(tmp_path: Path, active_ms: int, partitions: int) -> None:
+    assert STUCK not in taken_over(tmp_path, active_ms, partitions).codes
+
+
+@pytest.mark.parametrize(("active_ms", "partitions"), [*product((3500, 8000), (2, 3))])
+def test_a_partition_that_delivers_nothing_after_a_takeover_is_named(tmp_path: Path, active_ms: int, partitions: int) -> None:
+    _, evidence = taken_over(tmp_path, active_ms, partitions).only(STUCK)
+    assert evidence["topic"] == f"{TOPIC}-partition-0"
+    assert abs(evidence["rest_ns"] // MILLISECOND - active_ms) < 1000

@@ -71,6 +71,8 @@ class PermitState(ConsumerState):
     """Wait in the latest fact, in nanoseconds."""
     active: bool = True
     """False for the standby consumers of a failover subscription."""
+    activated_at: int = 0
+    """Time of the latest notice that it is active or standby, 0 if there was none."""
     singles: int = 0
     """Number of FLOWs of one permit."""
     single: Where | None = None

@@ -238,6 +238,7 @@ class PermitRule(ConsumerRule[PermitState]):
     def _active_change(self, row: FrameRow) -> None:
         if (consumer := self.find(row)) is not None:
             consumer.active, consumer.last_service = (row.fields or {}).get("is_active", False), where_of(row)
+            consumer.activated_at = row.time
             consumer.notified = consumer.switched = True
         else:
             self._forget(row)
@@ -368,9 +369,10 @@ class PermitRule(ConsumerRule[PermitState]):
 
     def _emit_consumed(self, consumer: PermitState, now: int) -> None:
         """Emit the deliveries to a consumer of a partition."""
-        if consumer.ready is not None and consumer.active and consumer.persistent:
+        if consumer.ready is not None and (consumer.active or consumer.delivered) and consumer.persistent:
             at = None if consumer.last_at is None else [*consumer.last_at]
             got = {"delivered": consumer.delivered, "permits": consumer.permits, "last": consumer.last, "last_at": at}
+            got |= {"standby": not consumer.active, "active_at": consumer.activated_at}
             emit_consumed(self.context, consumer, consumer.ready, got | {"closed": not self.open, "seen": now})
 
     def _emit_starving(self, consumer: PermitState, now: int, *, closed: bool) -> None:

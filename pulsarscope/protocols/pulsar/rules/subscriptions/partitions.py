@@ -118,7 +118,8 @@ def evaluate_partitions(key: str, facts: Sequence[Fact], report: ReportFinding, 
             topic, begin = fact.values["topic"], first.get(fact.values["topic"])
             if begin is None or delivered[topic] or fact.values["permits"] <= 0 or fact.values["lost"]:
                 continue
-            rest = (fact.values["seen"] if fact.values["closed"] else end) - max(begin.where.time, fact.where.time)
+            since = max(begin.where.time, fact.where.time, fact.values["active_at"])
+            rest = (fact.values["seen"] if fact.values["closed"] else end) - since
             least = thresholds["partition-stuck-entries"]
             # The subscription may begin after messages that were published before it.
             enough = begin.where.time >= fact.where.time and published[topic] >= least and delivered.total() >= least
@@ -148,11 +149,11 @@ def _evaluate_stopped(
             latest[topic] = Where(*at), fact
     patience, least = thresholds.ns("partition-stuck-seconds"), thresholds["partition-stuck-entries"]
     for topic, (where, fact) in latest.items():
-        values, last = fact.values, fact.values["last"]
-        until = values["seen"] if values["closed"] else end
-        members = [other.values for other in group if other.values["topic"] == topic]
-        if any(member["permits"] <= 0 or member["lost"] or member["kind"] == "Key_Shared" for member in members):
+        last = fact.values["last"]
+        members = [other.values for other in group if other.values["topic"] == topic and not other.values["standby"]]
+        if not members or any(member["permits"] <= 0 or member["lost"] or member["kind"] == "Key_Shared" for member in members):
             continue
+        until = max(member["seen"] if member["closed"] else end for member in members)
         due = [
             position[1]
             for other in facts
@@ -161,10 +162,11 @@ def _evaluate_stopped(
             if position[0] == last[0] and time <= until - patience
         ]
         behind = max(due, default=last[1]) - last[1]
-        served = [other.name for name, (other, _) in latest.items() if name != topic and other.time >= where.time + patience]
-        if behind < least or until - where.time < patience or not served:
+        since = max(where.time, *(member["active_at"] for member in members))
+        served = [other.name for name, (other, _) in latest.items() if name != topic and other.time >= since + patience]
+        if behind < least or until - since < patience or not served:
             continue
-        rest = duration(until - where.time)
+        rest = duration(until - since)
         text = f"{topic} delivered nothing to subscription {subscription} for the last {rest}, though {behind:,} entries or more were "
         text += f"published to it since, and {plural(len(served), 'other partition')} delivered meanwhile."
         evidence = {
@@ -173,7 +175,7 @@ def _evaluate_stopped(
             "subscription": subscription,
             "published": behind,
             "last_delivered": list(last),
-            "rest_ns": until - where.time,
+            "rest_ns": until - since,
             **thresholds.evidence("partition-stuck-seconds", "partition-stuck-entries"),
         }
         report("partition-stuck", where, text, evidence)
