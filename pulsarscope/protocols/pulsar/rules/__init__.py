@@ -154,8 +154,20 @@ THEMES = (
 )
 """Modules with codes, in the order of the codes."""
 
-_MORE_LIMITS = (departures, publishers, subscription_limit, poison, retries, seeks, spans, stopped_readers, uneven)
-"""Modules with thresholds for the codes of other modules."""
+_MORE = (
+    departures,
+    journey_records,
+    poison,
+    publish_legs,
+    publishers,
+    retries,
+    seeks,
+    spans,
+    stopped_readers,
+    subscription_limit,
+    uneven,
+)
+"""Modules with thresholds, or key rules, for the codes of other modules."""
 
 _NEED_BOTH_DIRECTIONS = frozenset(
     {
@@ -203,34 +215,7 @@ RULES = Rules(
         clock.ClockRule,
         path_ends.PathRule,
     ),
-    keys=(
-        *producers.KEYS,
-        *lookups.KEYS,
-        *reconnects.KEYS,
-        *reach.KEYS,
-        *idle_redirects.KEYS,
-        *tokens.KEYS,
-        *storms.KEYS,
-        *transactions.KEYS,
-        *open_transactions.KEYS,
-        *deduplication.KEYS,
-        *schemas.KEYS,
-        *unload.KEYS,
-        *backlog.KEYS,
-        *subscription_limit.KEYS,
-        *poison.KEYS,
-        *dead_letters.KEYS,
-        *failover.KEYS,
-        *delays.KEYS,
-        *late.KEYS,
-        *partitions.KEYS,
-        *key_shared.KEYS,
-        *journey_records.KEYS,
-        *publish_legs.KEYS,
-        *chunks.KEYS,
-        *clock.KEYS,
-        *path_ends.KEYS,
-    ),
+    keys=tuple(key for module in (*THEMES, *_MORE) for key in getattr(module, "KEYS", ())),
     messages=False,
     needs_both=_NEED_BOTH_DIRECTIONS,
     unread=(departures.REACH, transactions.CONNECTIONS),
@@ -238,5 +223,5 @@ RULES = Rules(
     other_keys=frozenset({publishing.STORAGE}),
     journeys=journey_records.RULES,
     stretches=deliveries.deliveries_of,
-    thresholds=tuple(threshold for theme in (*THEMES, *_MORE_LIMITS) for threshold in getattr(theme, "THRESHOLDS", ())),
+    thresholds=tuple(threshold for module in (*THEMES, *_MORE) for threshold in getattr(module, "THRESHOLDS", ())),
 )
