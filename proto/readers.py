@@ -299,17 +299,18 @@ def _optional(row: FieldRow, message: str, *, ends: bool) -> Iterator[str]:
         return
     following = "tag = data[at] + (data[at + 1] << 8)" if number > 15 else "tag = data[at]"
     after = (["if at == end:", "    return out"] if ends else []) + [following]
-    read = _value(row, "value")
+    if label == "repeated":
+        yield _indented(f'if tag == {_tag(row)}:\n    items = out["{name}"] = []\n    while tag == {_tag(row)}:', 1)
+        loop = [*after[:-1], "if at >= end:", "    raise UncommonFormError", after[-1]]
+        yield _indented(_value(row, "value", "items.append({})") + "\n".join(loop), 3)
+        return
+    read = _value(row, "value", f'out["{name}"] = {{}}') + "\n".join(after)
     if label == "required":
         yield _indented(f"if tag != {_tag(row)}:\n    raise UncommonFormError", 1)
-        yield _indented(read + f'out["{name}"] = value\n' + "\n".join(after), 1)
-    elif label == "repeated":
-        yield _indented(f'if tag == {_tag(row)}:\n    items = out["{name}"] = []\n    while tag == {_tag(row)}:', 1)
-        loop = ["items.append(value)", *after[:-1], "if at >= end:", "    raise UncommonFormError", after[-1]]
-        yield _indented(read + "\n".join(loop), 3)
+        yield _indented(read, 1)
     else:
         yield _indented(f"if tag == {_tag(row)}:", 1)
-        yield _indented(read + f'out["{name}"] = value\n' + "\n".join(after), 2)
+        yield _indented(read, 2)
 
 
 def _tag(row: FieldRow) -> int:
@@ -318,19 +319,18 @@ def _tag(row: FieldRow) -> int:
     return tag if tag < 128 else (tag & 127 | 128) + (tag >> 7 << 8)
 
 
-def _value(row: FieldRow, name: str) -> str:
-    """Return lines that read a tag and the value after it into a variable."""
+def _value(row: FieldRow, variable: str, store: str = "") -> str:
+    """Return lines that read a tag and the value after it into a variable, or pass the value to the statement `store`, at its {}."""
     number, field, kind, _, inner = row
     tag_bytes = 2 if number > 15 else 1
-    if field in TIMES:
-        return TIME.format(name=name, tag_bytes=tag_bytes)
     sizes = {"tag_bytes": tag_bytes, "read_bytes": tag_bytes + 1}
-    if kind in _LONG:
-        return NUMBER.format(name=name, long=_LONG[kind], **sizes)
+    if field in TIMES or kind in _LONG:
+        form = TIME if field in TIMES else NUMBER
+        return form.format(name=variable, long=_LONG[kind], **sizes) + (f"{store.format(variable)}\n" if store else "")
+    store = store or f"{variable} = {{}}"
     if kind in {"bool", "enum"}:
         names = "BOOLS" if kind == "bool" else _enum(inner)
-        return f"{name} = {names}[data[at + {tag_bytes}]]\nat += {tag_bytes + 1}\n"
-    read = {"string": "KEYS[data[at:stop]]" if name == "key_" else "data[at:stop].decode()", "bytes": "data[at:stop]"}.get(
-        kind
-    ) or f"{_snake(inner)}(data, at, stop)"
-    return f"{LENGTH.format(**sizes)}{name} = {read}\nat = stop\n"
+        return f"{store.format(f'{names}[data[at + {tag_bytes}]]')}\nat += {tag_bytes + 1}\n"
+    text = "KEYS[data[at:stop]]" if variable == "key_" else "data[at:stop].decode()"
+    read = {"string": text, "bytes": "data[at:stop]"}.get(kind) or f"{_snake(inner)}(data, at, stop)"
+    return f"{LENGTH.format(**sizes)}{store.format(read)}\nat = stop\n"

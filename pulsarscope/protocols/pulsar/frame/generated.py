@@ -147,16 +147,14 @@ def command_send(data: bytes, at: int, end: int) -> dict[str, Any]:
             return out
         tag = data[at]
     if tag == 56:
-        value = BOOLS[data[at + 1]]
+        out["is_chunk"] = BOOLS[data[at + 1]]
         at += 2
-        out["is_chunk"] = value
         if at == end:
             return out
         tag = data[at]
     if tag == 64:
-        value = BOOLS[data[at + 1]]
+        out["marker"] = BOOLS[data[at + 1]]
         at += 2
-        out["marker"] = value
         if at == end:
             return out
         tag = data[at]
@@ -166,9 +164,8 @@ def command_send(data: bytes, at: int, end: int) -> dict[str, Any]:
         if size > 127:
             size, at = long_size(data, at, size, end)
         stop = at + size
-        value = message_id_data(data, at, stop)
+        out["message_id"] = message_id_data(data, at, stop)
         at = stop
-        out["message_id"] = value
         if at == end:
             return out
         tag = data[at]
@@ -199,9 +196,8 @@ def command_send_receipt(data: bytes, at: int, end: int) -> dict[str, Any]:
         if size > 127:
             size, at = long_size(data, at, size, end)
         stop = at + size
-        value = message_id_data(data, at, stop)
+        out["message_id"] = message_id_data(data, at, stop)
         at = stop
-        out["message_id"] = value
         if at == end:
             return out
         tag = data[at]
@@ -320,18 +316,16 @@ def command_ack(data: bytes, at: int, end: int) -> dict[str, Any]:
             if size > 127:
                 size, at = long_size(data, at, size, end)
             stop = at + size
-            value = message_id_data(data, at, stop)
+            items.append(message_id_data(data, at, stop))
             at = stop
-            items.append(value)
             if at == end:
                 return out
             if at >= end:
                 raise UncommonFormError
             tag = data[at]
     if tag == 32:
-        value = _COMMAND_ACK_VALIDATION_ERROR[data[at + 1]]
+        out["validation_error"] = _COMMAND_ACK_VALIDATION_ERROR[data[at + 1]]
         at += 2
-        out["validation_error"] = value
         if at == end:
             return out
         tag = data[at]
@@ -343,9 +337,8 @@ def command_ack(data: bytes, at: int, end: int) -> dict[str, Any]:
             if size > 127:
                 size, at = long_size(data, at, size, end)
             stop = at + size
-            value = key_long_value(data, at, stop)
+            items.append(key_long_value(data, at, stop))
             at = stop
-            items.append(value)
             if at == end:
                 return out
             if at >= end:
@@ -458,9 +451,8 @@ def encryption_keys(data: bytes, at: int, end: int) -> dict[str, Any]:
             if size > 127:
                 size, at = long_size(data, at, size, end)
             stop = at + size
-            value = key_value(data, at, stop)
+            items.append(key_value(data, at, stop))
             at = stop
-            items.append(value)
             if at == end:
                 return out
             if at >= end:
@@ -517,9 +509,8 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
             if size > 127:
                 size, at = long_size(data, at, size, end)
             stop = at + size
-            value = key_value(data, at, stop)
+            items.append(key_value(data, at, stop))
             at = stop
-            items.append(value)
             if at == end:
                 return out
             if at >= end:
@@ -531,9 +522,8 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         if size > 127:
             size, at = long_size(data, at, size, end)
         stop = at + size
-        value = data[at:stop].decode()
+        out["replicated_from"] = data[at:stop].decode()
         at = stop
-        out["replicated_from"] = value
         if at == end:
             return out
         tag = data[at]
@@ -543,9 +533,8 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         if size > 127:
             size, at = long_size(data, at, size, end)
         stop = at + size
-        value = data[at:stop].decode()
+        out["partition_key"] = data[at:stop].decode()
         at = stop
-        out["partition_key"] = value
         if at == end:
             return out
         tag = data[at]
@@ -557,18 +546,16 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
             if size > 127:
                 size, at = long_size(data, at, size, end)
             stop = at + size
-            value = data[at:stop].decode()
+            items.append(data[at:stop].decode())
             at = stop
-            items.append(value)
             if at == end:
                 return out
             if at >= end:
                 raise UncommonFormError
             tag = data[at]
     if tag == 64:
-        value = _COMPRESSION_TYPE[data[at + 1]]
+        out["compression"] = _COMPRESSION_TYPE[data[at + 1]]
         at += 2
-        out["compression"] = value
         if at == end:
             return out
         tag = data[at]
@@ -607,9 +594,8 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
             if size > 127:
                 size, at = long_size(data, at, size, end)
             stop = at + size
-            value = encryption_keys(data, at, stop)
+            items.append(encryption_keys(data, at, stop))
             at = stop
-            items.append(value)
             if at == end:
                 return out
             if at >= end:
@@ -621,9 +607,8 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         if size > 127:
             size, at = long_size(data, at, size, end)
         stop = at + size
-        value = data[at:stop].decode()
+        out["encryption_algo"] = data[at:stop].decode()
         at = stop
-        out["encryption_algo"] = value
         if at == end:
             return out
         tag = data[at]
@@ -633,9 +618,8 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         if size > 127:
             size, at = long_size(data, at, size, end)
         stop = at + size
-        value = data[at:stop]
+        out["encryption_param"] = data[at:stop]
         at = stop
-        out["encryption_param"] = value
         if at == end:
             return out
         tag = data[at]
@@ -647,16 +631,14 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         if size > 127:
             size, at = long_size(data, at, size, end)
         stop = at + size
-        value = data[at:stop]
+        out["schema_version"] = data[at:stop]
         at = stop
-        out["schema_version"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 392:
-        value = BOOLS[data[at + 2]]
+        out["partition_key_b64_encoded"] = BOOLS[data[at + 2]]
         at += 3
-        out["partition_key_b64_encoded"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
@@ -666,9 +648,8 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         if size > 127:
             size, at = long_size(data, at, size, end)
         stop = at + size
-        value = data[at:stop]
+        out["ordering_key"] = data[at:stop]
         at = stop
-        out["ordering_key"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
@@ -718,9 +699,8 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 456:
-        value = BOOLS[data[at + 2]]
+        out["null_value"] = BOOLS[data[at + 2]]
         at += 3
-        out["null_value"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
@@ -730,9 +710,8 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         if size > 127:
             size, at = long_size(data, at, size, end)
         stop = at + size
-        value = data[at:stop].decode()
+        out["uuid"] = data[at:stop].decode()
         at = stop
-        out["uuid"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
@@ -764,9 +743,8 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
             return out
         tag = data[at] + (data[at + 1] << 8)
     if tag == 496:
-        value = BOOLS[data[at + 2]]
+        out["null_partition_key"] = BOOLS[data[at + 2]]
         at += 3
-        out["null_partition_key"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
@@ -789,9 +767,8 @@ def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any
         if size > 127:
             size, at = long_size(data, at, size, end)
         stop = at + size
-        value = data[at:stop]
+        out["schema_id"] = data[at:stop]
         at = stop
-        out["schema_id"] = value
         if at == end:
             return out
         tag = data[at] + (data[at + 1] << 8)
