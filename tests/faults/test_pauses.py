@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.commands import PING, PONG, ack, close_consumer, delivery, flow, success
+from tests.scenarios.commands import PING, PONG, ack, close_consumer, delivery, flow, redeliver, success
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import diagnose
@@ -77,6 +77,35 @@ def test_one_that_far_more_pass_soon_is_a_hole(tmp_path: Path, count: int, turn:
     diagnosis = diagnose(tmp_path, talk if end == "open" else talk.close())
     row, evidence = diagnosis.only(HOLE)
     assert (diagnosis.commands(row), evidence["message_id"]) == (["MESSAGE"], [7, 3])
+
+
+def returning(delay: int, age: int, *, turn: int = 1) -> Conversation:
+    """A consumer that returns one message after `delay` seconds, and has held another one for `age` seconds at the end."""
+    talk = subscribed(connected(), kind="Shared").client(flow(10_000)).server(delivery(0))
+    held = delay + 1
+    for entry in range(1, (held + age) // turn):
+        talk.server(delivery(entry)).wait(turn * SECOND // 10)
+        if entry * turn < delay <= (entry + 1) * turn:
+            talk.client(redeliver(0)).server(delivery(0)).client(ack(0))
+        if entry != held // turn:
+            talk.client(ack(entry))
+        talk.wait(turn * SECOND * 9 // 10)
+    return talk
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("delay", "age"), [(60, 58), (60, 119), (60, 170), (30, 85), (10, 25)])
+def test_one_that_may_be_returned_like_another_is_no_hole(tmp_path: Path, delay: int, age: int) -> None:
+    """A negative acknowledgement is not sent before its delay is over."""
+    assert not {HOLE, UNDECIDED} & {*diagnose(tmp_path, returning(delay, age)).codes}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("delay", "age"), [(2, 60), (10, 95), (20, 80), (60, 200)])
+def test_one_that_is_kept_far_longer_than_another_was_is_a_hole(tmp_path: Path, delay: int, age: int) -> None:
+    diagnosis = diagnose(tmp_path, returning(delay, age))
+    _, evidence = diagnosis.only(HOLE)
+    assert evidence["message_id"] == [7, delay + 1]
 
 
 def shortened(talk: Conversation, frames: list[bytes], size: int) -> Conversation:

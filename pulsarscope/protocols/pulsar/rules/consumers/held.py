@@ -11,7 +11,7 @@ import msgspec
 from pulsarscope.dissect.contract.rules import Where
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.records import FrameRow
-from pulsarscope.protocols.pulsar.message_ids import Position, batch_size
+from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, positions_of
 from pulsarscope.protocols.pulsar.rules.consumers.again import Received
 from pulsarscope.protocols.pulsar.rules.consumers.behind import Pace
 from pulsarscope.protocols.pulsar.rules.consumers.deliveries import Acknowledged
@@ -109,6 +109,8 @@ class UnackedState(ConsumerState):
     """Time of its latest FLOW in nanoseconds."""
     longest_held: int = 0
     """Longest time from a delivery to its ACK, in nanoseconds."""
+    longest_returned: int = 0
+    """Longest time from a delivery to a REDELIVER_UNACKNOWLEDGED_MESSAGES that names it, in nanoseconds."""
     most_held: int = 0
     """Most unacknowledged messages at an ACK."""
     reported: bool = False
@@ -119,6 +121,13 @@ class UnackedState(ConsumerState):
     """True if it requested the last message id, as readers do."""
     is_encrypted: bool = False
     """True if its first message is end-to-end encrypted."""
+
+    def returned(self, row: FrameRow) -> list[Position]:
+        """Return the entries that a REDELIVER_UNACKNOWLEDGED_MESSAGES returns: those that it names, or all."""
+        named = positions_of((row.fields or {}).get("message_ids"))
+        held = [row.time - self.entries[position].where.time for position in named if position in self.entries]
+        self.longest_returned = max(self.longest_returned, *held, 0)
+        return named or [*self.entries]
 
     def next_emitted(self, messages: Sequence[int], start: int, stop: int, limit: float) -> int:
         """Return the index of the first delivery, from `start` on, after which the number of held messages is a fact; `stop` if none.

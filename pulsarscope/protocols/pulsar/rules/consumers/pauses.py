@@ -129,6 +129,9 @@ _EARLY_TIMES = 10
 _PART_TIMES = 2
 """The rest of a batch counts as forgotten only after this multiple of the longest wait of an acknowledged message."""
 
+_RETURN_TIMES = 3
+"""A consumer that returned entries after some time may wait for this multiple of it: clients double it when an entry fails again."""
+
 
 class Hole(msgspec.Struct, frozen=True):
     """The oldest entry that a consumer has not acknowledged, although it acknowledged later ones."""
@@ -148,6 +151,8 @@ class Hole(msgspec.Struct, frozen=True):
     """Bitmap of the entry's unacknowledged messages; None for all."""
     all: list[Position]
     """The first unacknowledged entries."""
+    longest_returned: int = 0
+    """Longest time for which the consumer held an entry that it then returned for another delivery, in nanoseconds."""
 
     @property
     def name(self) -> str:
@@ -164,8 +169,11 @@ class Hole(msgspec.Struct, frozen=True):
         return ending and is_old and self.later >= thresholds["ack-hole-early-later"]
 
     def is_at_work(self, longest_held: int) -> bool:
-        """Return True when batches are acknowledged in part, and the others wait nearly as long: their messages take so long together."""
-        return self.in_part and self.age < _PART_TIMES * longest_held
+        """Return True for one that may be returned soon, or the rest of a batch that waits for hardly longer than others did.
+
+        The messages of a batch take long together.
+        """
+        return self.age < _RETURN_TIMES * self.longest_returned or (self.in_part and self.age < _PART_TIMES * longest_held)
 
     def text(self, consumer: ConsumerState) -> str:
         """Return the beginning of a sentence about the entry."""

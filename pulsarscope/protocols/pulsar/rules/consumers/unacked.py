@@ -123,9 +123,9 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if silent and not consumer.may_read and consumer.messages >= thresholds["consumer-not-acking-messages"]:
             self._report_not_acking(consumer, now, limit, "consumer-not-acking-messages")
         elif consumer.kind in SHARED_TYPES and not consumer.hole_reported:
-            first = [*islice(consumer.entries, SAMPLES_MAX)]
-            in_part = consumer.done > 0
-            hole = Hole(position, oldest.where, age, consumer.later, in_part, consumer.messages, oldest.indexes, first)
+            first, in_part = [*islice(consumer.entries, SAMPLES_MAX)], consumer.done > 0
+            returned = consumer.longest_returned
+            hole = Hole(position, oldest.where, age, consumer.later, in_part, consumer.messages, oldest.indexes, first, returned)
             if hole.is_decided(thresholds, consumer.longest_held, ending=ending):
                 since = oldest.where.time
                 if not (self.may_hide(since) or may_lack(self.context, since, now)):
@@ -337,7 +337,7 @@ class UnackedRule(ConsumerRule[UnackedState]):
         """Remove the entries that the client returns; they are added when they are delivered again."""
         if (consumer := self.find(row)) is None:
             return
-        for position in positions_of((row.fields or {}).get("message_ids")) or list(consumer.entries):
+        for position in consumer.returned(row):
             consumer.untracked += self._take(consumer, position)
 
     def _emit(self, consumer: UnackedState, where: Where, messages: int) -> None:
