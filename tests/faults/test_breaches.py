@@ -171,6 +171,16 @@ def test_a_retry_without_a_close_is_named(tmp_path: Path, noun: str, end: str, p
     assert found(diagnosis) == {RETRY}
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_no_retry_is_named_where_answers_stand_before_their_requests(tmp_path: Path, late: bool) -> None:
+    """The clock of one direction is late: an earlier request shows it, and the answer or the close in between was captured before."""
+    talk = begun()
+    if late:
+        talk.server(lookup_response("Connect", "pulsar://10.0.0.2:6650", 90)).wait(MILLISECOND).client(lookup(90))
+    talk.client(subscribe(request=1)).wait(MILLISECOND).client(subscribe(request=2)).server(success(2))
+    assert (RETRY in diagnose(tmp_path, talk.close()).codes) == (not late)
+
+
 @pytest.mark.parametrize(("end", "times", "ready"), [*product(ENDS, (1, 3), (False, True))])
 def test_a_retry_of_one_that_waits_for_exclusive_access_is_named(tmp_path: Path, end: str, times: int, ready: bool) -> None:
     talk = begun().client(producer(producer_access_mode="WaitForExclusive")).server(created(producer_ready=False))

@@ -85,6 +85,13 @@ def test_a_pong_that_is_captured_before_its_ping_answers_it(tmp_path: Path, wait
     assert with_code(rows, "capture-order")
 
 
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_ping_after_lost_bytes_may_be_read_after_its_answer(tmp_path: Path, answered: bool) -> None:
+    talk = consuming().lose("server", 40).wait(30 * SECOND).server(PING).wait(100_000)
+    talk = (talk.client(PONG) if answered else talk).wait(15 * SECOND).close()
+    assert (LOST in problem_codes(findings_of(tmp_path, talk))) == (not answered)
+
+
 @pytest.mark.parametrize("wait", [0, 200, 4000])
 def test_a_half_that_the_broker_closes_is_a_close(tmp_path: Path, wait: int) -> None:
     assert CLOSED in problem_codes(findings_of(tmp_path, close_half(consuming().server(delivery(0)).wait(wait * MILLISECOND), "server")))

@@ -338,7 +338,7 @@ class BreachRule(ConnectionRule):
 
     def end(self, row: ConnectionRow, last: Where) -> None:  # noqa: ARG002 - the contract's
         """Report the breaches. Commands that came too early are reported only when the capture has the beginning."""
-        broken = may_lack_frames(self._context)
+        broken = may_lack_frames(self._context) or bool(self._context.reported("capture-order"))  # answers stand before their requests
         for (code, _), breach in self._breaches.items():
             if code == "command-before-connect":
                 if row.opened != "syn" or self._context.lost:
