@@ -276,6 +276,7 @@ TCP_CODES = table(
             "connection-closed-by-client",
             "broker-down",
             "data-after-close",
+            "frame-truncated",
             "message-stored-twice",
             "reconnect-loop",
             "request-unanswered",

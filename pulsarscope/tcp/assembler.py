@@ -364,7 +364,7 @@ class Assembler(ConnectionTable):
             stream.receive_late(segment)
             connection.doubt_reset(index, segment, file)
             return
-        was_sending = connection.reset is not None and connection.reset[0] == index
+        was_sending = (connection.reset is not None and connection.reset[0] == index) or connection.streams[1 - index].window_closed
         connection.reset = None
         packet, time, seq, ack, flags, window, payload, cut, identification, options = segment
         if payload or cut:

@@ -33,8 +33,8 @@ Note = tuple[str, str, dict[str, Any]]
 def foreign_reset(connection: Connection, index: int, segment: Segment, *, was_sending: bool) -> Note | None:
     """Return the finding about a RST in the middle of a connection that its supposed sender, the one of a stream, did not make.
 
-    `was_sending`: RSTs before it name an earlier place in the stream. When the process of a client exits, its host sends the rest, and
-    answers with such RSTs what it gets meanwhile.
+    `was_sending`: RSTs before it name an earlier place in the stream, or the other side's window is closed. When the process of a client
+    exits, its host sends the rest, and answers with such RSTs what it gets meanwhile.
     """
     own, other = connection.streams[index], connection.streams[1 - index]
     if not own.segments or own.fin != UNKNOWN or other.fin != UNKNOWN:

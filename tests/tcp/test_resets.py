@@ -96,6 +96,18 @@ def test_a_client_that_exits_answers_what_comes_while_it_still_sends(behind: int
     assert (outcome.connection.closed, outcome.connection.closed_by) == ("rst", side)
 
 
+@pytest.mark.parametrize("window", [0, 4_000])
+@pytest.mark.parametrize("side", [CLIENT, SERVER])
+def test_a_client_that_exits_cannot_send_its_fin_to_a_closed_window(side: int, window: int) -> None:
+    tape = Tape()
+    talk(tape)
+    own, other = (3, 6)[side], (6, 3)[side]
+    tape.send(side, own, b"x" * 1_000, ack=BASES[1 - side] + other)
+    tape.send(1 - side, other, b"more", ack=BASES[side] + own + 1_000, window=window)
+    tape.send(side, own + 1_000, flags=RST)
+    assert (BETWEEN in tape.only().codes()) == (side == SERVER or window > 0)
+
+
 def test_a_host_that_sent_nothing_may_not_know_the_connection() -> None:
     tape = Tape()
     tape.open()

@@ -413,6 +413,7 @@ class StreamSplitter:
         _, packet, time, _ = buffer.pieces[-1] if self._sub_of is None else max(buffer.pieces, key=_packet_of)
         text = f"only {size:,} of {self._search.expect_rest(size)} bytes are present"
         if tail:
+            text += "; its sender ended the connection within it" if code == "frame-truncated" else ""
             self._tail += size
         else:
             self._cut += size

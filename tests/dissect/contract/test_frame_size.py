@@ -150,7 +150,9 @@ def test_a_size_is_asked_for_when_the_smallest_frame_is_present(sizes: tuple[int
 def test_of_an_unfinished_frame_only_the_least_size_is_known(data: bytes, least: int) -> None:
     splitter = wire.FrameSplitter(LineDissector(), synced=True)
     (frame,) = splitter.feed(data) + splitter.finish()
-    assert frame.notes == [("frame-truncated", f"only {len(data)} of at least {least} bytes are present")]
+    assert frame.notes == [
+        ("frame-truncated", f"only {len(data)} of at least {least} bytes are present; its sender ended the connection within it")
+    ]
 
 
 def test_frames_of_which_the_smallest_has_several_bytes_keep_the_contract() -> None:

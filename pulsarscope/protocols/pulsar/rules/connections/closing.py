@@ -40,7 +40,8 @@ CODES = table(
         "connection-closed-by-broker",
         "The broker closed a connection on which requests, producers or consumers were open, or after a frame that does not decode.",
         "Look at the last commands: a broker closes when it cannot read a frame, when a PONG is missing and when it stops. Its log "
-        "says which.",
+        "says which. If it closed within a frame of its own, suspect a proxy between, or that it crashed.",
+        ("frame-truncated",),
         to_act="the broker's operators",
     ),
     SESSION.note(

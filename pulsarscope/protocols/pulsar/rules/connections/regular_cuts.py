@@ -20,7 +20,14 @@ CODES = table(
         "Connections in use are cut after the same time, or the same number of bytes, again and again.",
         "Someone limits the life of a connection: see the proxies, load balancers and firewalls between the two, and what runs on a timer. "
         "A broker that restarts is away for longer.",
-        ("reconnect-loop", "connection-closed-by-broker", "connection-closed-by-client", "connection-reset", "reset-between"),
+        (
+            "reconnect-loop",
+            "connection-closed-by-broker",
+            "connection-closed-by-client",
+            "connection-reset",
+            "frame-truncated",
+            "reset-between",
+        ),
         to_act="the network's operators, or the broker's operators",
     ),
 )

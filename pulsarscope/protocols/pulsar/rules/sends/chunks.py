@@ -44,7 +44,7 @@ CODES = table(
         "chunk-abandoned",
         "A producer ended within a chunked message, and nobody sent the rest.",
         "Look at why the producer ended. Its consumers never get the message: they hold its chunks until these expire.",
-        ("chunk-incomplete",),
+        ("chunk-incomplete", "frame-truncated"),
         to_act="the producer's application",
     ),
     SESSION.error(

@@ -24,6 +24,21 @@ THRESHOLDS = (
         "The same for a SEND when a later one of its producer has its receipt: brokers send receipts in order.",
         "send-unanswered",
     ),
+    Threshold(
+        "slow-publish-pauses",
+        3,
+        "pauses",
+        "Pauses, one after the other, in which SENDs of a producer waited for longer than slow-publish-seconds; one or two are chance.",
+        ("slow-publish",),
+        2,
+    ),
+    Threshold(
+        "slow-publish-paused-share",
+        0.05,
+        "of the time",
+        "Time of those pauses; a healthy broker may pause now and then.",
+        ("slow-publish",),
+    ),
 )
 
 JUMP = 100
@@ -148,13 +163,15 @@ class SlowPublisher(NamedTuple):
     entry: str
     is_held_back: bool
     """True when many SENDs wait equally long, see `slow-publish-held-seconds`."""
+    pauses: bool
+    """True when SENDs wait again and again, see `slow-publish-pauses`."""
 
     def may_take(self, waited: int) -> bool:
         """Return True when a SEND may wait for so long, in nanoseconds, for its turn: no longer than the slowest, nor than is usual.
 
-        The waits behind a growing queue have a median of half the longest one. A pause before leaves the median.
+        The waits behind a growing queue have a median of half the longest one. A pause before leaves the median; several are usual.
         """
-        return bool(waited <= min(self.latency, 2 * self.evidence["p50_ns"]))
+        return bool(waited <= (self.latency if self.pauses else min(self.latency, 2 * self.evidence["p50_ns"])))
 
 
 _LIMITS = ("slow-publish-seconds", "slow-publish-longest-seconds", "slow-publish-jump-seconds", "slow-publish-held-seconds")
@@ -185,6 +202,13 @@ def _is_held_back(publisher: Publisher, sends: int, thresholds: Thresholds) -> b
     return sum(times for latency, times in slow.items() if 5 * abs(latency - usual) <= usual) >= least
 
 
+def _pauses(publisher: Publisher, thresholds: Thresholds) -> tuple[int, int]:
+    """Return in how many pauses SENDs waited for too long, and for how many nanoseconds in all: at least, if all in flight waited."""
+    slow = [(latency, times) for latency, times in publisher.latencies.items() if latency > thresholds.ns("slow-publish-seconds")]
+    most = max(publisher.in_flight_max, 1)
+    return sum(times for _, times in slow) // most, sum(latency * times for latency, times in slow) // most
+
+
 def _is_one_pause(publisher: Publisher, median: int, longest: int, thresholds: Thresholds) -> bool:
     """Return True when the few SENDs that waited long may have waited at the same time, for no longer than healthy brokers pause."""
     slow_ns = thresholds.ns("slow-publish-seconds")
@@ -203,6 +227,10 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
     sends = sum(publisher.latencies.values())
     median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
     slow_ns = thresholds.ns("slow-publish-seconds")
+    pauses, paused = _pauses(publisher, thresholds)
+    until = publisher.latest.time if publisher.latest is not None else publisher.answered_at
+    share = thresholds["slow-publish-paused-share"] * (until - publisher.answered_at)
+    goes_on = median <= slow_ns and pauses >= thresholds["slow-publish-pauses"] and paused > share
     if sends >= thresholds["slow-publish-sends"] and high > slow_ns and not _is_one_pause(publisher, median, longest, thresholds):
         deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-sends")
     elif sends >= thresholds["slow-publish-median-sends"] and median > slow_ns:
@@ -211,6 +239,8 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
         deciding = thresholds.evidence("slow-publish-longest-seconds")
     elif longest > max(thresholds.ns("slow-publish-jump-seconds"), JUMP * min(publisher.latencies)):
         deciding = thresholds.evidence("slow-publish-jump-seconds")
+    elif goes_on and not publisher.replicates:
+        deciding = thresholds.evidence("slow-publish-pauses", "slow-publish-paused-share", "slow-publish-seconds")
     elif _is_held_back(publisher, sends, thresholds):
         deciding = thresholds.evidence("slow-publish-held-seconds", "slow-publish-sends")
     else:
@@ -230,5 +260,6 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
         f"{publisher.title} waits for its receipts: half of {plural(sends, 'SEND')} at least {duration(median)}, "
         f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max:,} in flight"
     )
+    text += f", in {pauses:,} pauses or more, one after the other" if goes_on else ""
     code = "replication-stalled" if publisher.replicates else "slow-publish"
-    return SlowPublisher(code, where, text, evidence, longest, entry, _is_held_back(publisher, sends, thresholds))
+    return SlowPublisher(code, where, text, evidence, longest, entry, _is_held_back(publisher, sends, thresholds), goes_on)

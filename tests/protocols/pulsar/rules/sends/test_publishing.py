@@ -126,6 +126,30 @@ def test_one_short_pause_of_the_broker_is_none_that_lasts(pauses: int, pause: in
     assert ("slow-publish" in pausing(pauses, pause, every).codes()) == reported
 
 
+def pausing_between(pauses: int, quick: int, pause: int) -> RuleDialogue:
+    """A producer that waits for each receipt: `quick` come soon, then one after `pause` ms, and so on."""
+    talk, number = RuleDialogue().client(PRODUCER).server(READY), 0
+    for _ in range(pauses):
+        for wait in (*[15] * quick, pause):
+            talk.client(send(sequence_id=number)).wait(wait * MILLISECOND).server(receipt(sequence_id=number, entry=number))
+            number += 1
+    return talk.wait(15 * MILLISECOND)
+
+
+@pytest.mark.parametrize(
+    ("pauses", "quick", "reported"), [*product((3, 6), (130, 500), (True,)), *product((1, 2), (130,), (False,)), (3, 5_000, False)]
+)
+def test_a_broker_that_pauses_again_and_again_is_slow_however_many_it_answers_between(pauses: int, quick: int, *, reported: bool) -> None:
+    rows = [row for row in pausing_between(pauses, quick, 1_400).end() if row.code == "slow-publish"]
+    assert [f"in {pauses} pauses or more" in (row.text or "") for row in rows] == [True] * reported
+
+
+@pytest.mark.parametrize(("rest", "code"), [(2_600, []), (4_000, ["send-unanswered"])])
+def test_an_answer_may_come_after_another_pause(rest: int, code: list[str]) -> None:
+    talk = pausing_between(3, 130, 2_800).client(send(sequence_id=9_000)).wait(rest * MILLISECOND).client(PING)
+    assert [row.code for row in talk.end() if row.code != "batching-unused"] == [*code, "slow-publish"]
+
+
 @pytest.mark.parametrize(
     ("quick", "late", "pause", "reported"),
     [
