@@ -168,3 +168,27 @@ def test_shared_subscriptions_promise_no_order(tmp_path: Path, kind: str) -> Non
 def test_non_persistent_messages_have_no_place(tmp_path: Path) -> None:
     talk = deliver(consuming(topic="non-persistent://public/default/t"), (0, 0, 0))
     assert CODE not in diagnose(tmp_path, talk.close()).codes
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
+@pytest.mark.parametrize("count", [1, 12])
+def test_no_consumer_gets_what_it_holds_again(tmp_path: Path, kind: str, count: int) -> None:
+    talk = deliver(consuming(kind), range(3))
+    for entry in range(3, 3 + count):
+        talk.server(delivery(entry)).server(delivery(entry)).client(ack(entry)).wait(SECOND // 10)
+    row, evidence = diagnose(tmp_path, talk.close()).only(CODE)
+    assert (evidence["message_id"], evidence["again"]) == ([7, 3], count)
+    assert row.severity == "warning"
+
+
+@pytest.mark.parametrize("again", ["asked", "all", "counted", "acknowledged", "reopened"])
+def test_a_shared_consumer_gets_again_what_it_returned(tmp_path: Path, again: str) -> None:
+    talk = deliver(consuming("Shared"), range(3)).server(delivery(3))
+    if again in ("asked", "all"):
+        talk.client(redeliver(3) if again == "asked" else redeliver())
+    elif again == "acknowledged":
+        talk.client(ack(3))
+    elif again == "reopened":
+        talk = subscribed(talk.server(close_consumer(1)), 1, "Shared").client(flow(1000))
+    talk.wait(SECOND).server(delivery(3, again=1) if again == "counted" else delivery(3)).client(ack(3))
+    assert CODE not in diagnose(tmp_path, talk.close()).codes

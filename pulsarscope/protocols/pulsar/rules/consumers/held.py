@@ -15,6 +15,7 @@ from pulsarscope.protocols.pulsar.message_ids import Position, batch_size, posit
 from pulsarscope.protocols.pulsar.rules.consumers.again import Received
 from pulsarscope.protocols.pulsar.rules.consumers.behind import Pace
 from pulsarscope.protocols.pulsar.rules.consumers.deliveries import Acknowledged
+from pulsarscope.protocols.pulsar.rules.consumers.order import Doubles
 from pulsarscope.protocols.pulsar.rules.consumers.pauses import Turns
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import REVIEW_NS, SHARED_TYPES, ConsumerState
 from pulsarscope.protocols.pulsar.rules.subscriptions.stuck import is_collecting
@@ -87,6 +88,7 @@ class UnackedState(ConsumerState):
     """Unacknowledged messages."""
     done: int = 0
     """Acknowledged messages of entries that it still holds."""
+    doubles: Doubles | None = None
     acknowledged_at: int = 0
     """Time of its latest ACK in nanoseconds; 0 when there was none."""
     acks: int = 0

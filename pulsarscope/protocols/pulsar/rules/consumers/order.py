@@ -1,6 +1,7 @@
-"""The order of the entries that an Exclusive or Failover consumer gets: entries left out, come late, or come again.
+"""The order of the entries that a consumer gets: entries left out, come late, or come again.
 
-Brokers send them in the order of storage, and again only when the client asks for it, seeks, or aborts a transaction.
+Brokers send those of an Exclusive or Failover consumer in the order of storage, and any again only when the client asks for it, seeks, or
+aborts a transaction.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from pulsarscope.model.records import FrameRow
 from pulsarscope.protocols.pulsar.message_ids import Position
 from pulsarscope.protocols.pulsar.rules.consumers.permit_state import ALONE, PermitState
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, frame_names, may_lack
-from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, CONSUMERS_MAX
+from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import BACKLOG, CONSUMERS_MAX, SHARED_TYPES, ConsumerState
 from pulsarscope.protocols.pulsar.rules.subscriptions.lag import SKIPPED, are_of_one_producer, order_marks
 
 CODES = table(
     SESSION.warning(
         "delivered-out-of-order",
-        "An Exclusive or Failover consumer got entries after later ones, or twice, although its client had not asked for them again.",
-        "An application that relies on the order of the topic processes them wrongly: look at the broker's version and log, and at "
-        "proxies between broker and client.",
+        "A consumer got entries twice, or an Exclusive or Failover one after later ones, although its client had not asked for them again.",
+        "An application processes them twice, or wrongly if it relies on the order of the topic: look at the broker's version and log, and "
+        "at proxies between broker and client.",
         ("messages-skipped",),
         to_act="the broker's operators",
     ),
@@ -174,6 +175,38 @@ class DeliveryOrder:
             "again": disorder.again,
         }
         self._context.report("delivered-out-of-order", disorder.where, f"{text}.", evidence)
+
+
+class Doubles(msgspec.Struct):
+    """The entries that a Shared or Key_Shared consumer got again while it held them."""
+
+    first: Position
+    where: Where
+    frames: list[str]
+    count: int = 0
+
+    def report(self, context: RuleContext, consumer: ConsumerState, now: int) -> None:
+        """Report them, unless the client's requests, or those copies, may be among missing bytes."""
+        begun = (consumer.ready or self.where).time
+        if may_lack(context, begun, now, SERVER) or may_lack(context, begun, now):
+            return
+        text = f"{consumer.title} got {self.first[0]}:{self.first[1]} again before it had acknowledged it, though its client had not asked "
+        text += f"for it, and the broker does not call it a redelivery; in all, {self.count:,} came again so."
+        evidence = {"frames": frame_names(self.frames), **consumer.evidence, "message_id": [*self.first], "again": self.count}
+        context.report("delivered-out-of-order", self.where, text, evidence)
+
+
+def note_double(doubles: Doubles | None, consumer: ConsumerState, position: Position, earlier: Where, row: FrameRow) -> Doubles | None:
+    """Note an entry that a consumer gets although it holds it since `earlier`, and its client has not returned it."""
+    is_redelivery = (row.fields or {}).get("redelivery_count", 0) > 0
+    if is_redelivery or consumer.ready is None or consumer.kind not in SHARED_TYPES or not consumer.persistent:
+        return doubles
+    where = where_of(row)
+    doubles = doubles or Doubles(position, where, [earlier.name])
+    doubles.count += 1
+    if len(doubles.frames) < SAMPLES_MAX:
+        doubles.frames.append(where.name)
+    return doubles
 
 
 def is_rewound_by(row: FrameRow) -> bool:

@@ -20,6 +20,7 @@ from pulsarscope.protocols.pulsar.rules.consumers.again import ClosedConsumers
 from pulsarscope.protocols.pulsar.rules.consumers.behind import report_slow
 from pulsarscope.protocols.pulsar.rules.consumers.dropped_chunks import report_dropped
 from pulsarscope.protocols.pulsar.rules.consumers.held import UnackedEntry, UnackedState, acknowledgeable, compare_next, forget_unknown
+from pulsarscope.protocols.pulsar.rules.consumers.order import note_double
 from pulsarscope.protocols.pulsar.rules.consumers.pauses import Hole, report_pause, report_skipped
 from pulsarscope.protocols.pulsar.rules.consumers.poison import emit_left_entry
 from pulsarscope.protocols.pulsar.rules.evidence import SAMPLES_MAX, latest_lack, may_lack
@@ -102,6 +103,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if ending:
             advise_on_acks(self.context, consumer, consumer.first_ack, consumer.acks, consumer.deliveries, consumer.acknowledged_at)
             report_pause(self.context, consumer, consumer.turns, consumer.acks)
+            if consumer.doubles is not None:
+                consumer.doubles.report(self.context, consumer, now)
             self._size -= len(consumer.entries)
             if (consumer.unknown or consumer.idle).acks and consumer.persistent and len(self._acked_unknown) < CONSUMERS_MAX:
                 self._acked_unknown.append((consumer, now))  # only the end shows whether bytes are missing
@@ -170,8 +173,9 @@ class UnackedRule(ConsumerRule[UnackedState]):
         indexes = bitmap(fields["ack_set"]) if fields.get("ack_set") else None
         messages = acknowledgeable(row, indexes)
         position = position_of(fields.get("message_id"))
-        if self._take(consumer, position):
-            consumer.untracked += 1
+        if (held := consumer.entries.get(position)) is not None:
+            consumer.doubles = note_double(consumer.doubles, consumer, position, held.where, row)
+            consumer.untracked += self._take(consumer, position)
         if consumer.unknown is None:
             consumer.is_encrypted = bool((row.metadata or {}).get("encryption_keys"))
         extent = (consumer.unknown or self._begin(consumer, position)).extent
@@ -303,12 +307,8 @@ class UnackedRule(ConsumerRule[UnackedState]):
         if now - since < patience // 2:
             return
         for consumer in self.consumers.values():
-            if (
-                consumer.acks
-                or consumer.may_read
-                or consumer.messages < thresholds["consumer-not-acking-messages"]
-                or not consumer.persistent
-            ):
+            is_exempt = consumer.acks or consumer.may_read or not consumer.persistent
+            if is_exempt or consumer.messages < thresholds["consumer-not-acking-messages"]:
                 continue
             if now - next(iter(consumer.entries.values())).where.time >= patience:
                 deciding = "consumer-not-acking-beside-seconds", "consumer-not-acking-messages"
