@@ -30,6 +30,7 @@ CODES = table(
         "message-corrupted",
         "A message was damaged; the checksums at both hops show where.",
         "Suspect what stands on that hop: a proxy, a network card that offloads checksums, memory, the broker's disk.",
+        ("checksum-mismatch",),
         to_act="the network's operators",
     ),
 )

@@ -44,6 +44,7 @@ CODES = table(
         "A client opens a consumer or reader again and again, for hardly any work of each.",
         "Keep one and use it again: each one costs the broker requests, and another one gets what it has prefetched only after it is "
         "closed. If each serves a user, close it when the user leaves.",
+        ("consumer-not-acking",),
         to_act="the application",
     ),
     SESSION.note(

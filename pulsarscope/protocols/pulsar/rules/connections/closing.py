@@ -242,8 +242,7 @@ class ClosingRule(ConnectionRule):
         silent = next((side for side in (CLIENT, SERVER) if self._is_silent(side, row)), None)
         report_resumed(self._context, self._resumed, silent)
         if silent is not None:
-            other = _OTHER[silent]
-            pings = Pings(self._pinged[other], self._pings[other], self._pongs, self._round_trip_max_ns)
+            pings = Pings(self._pinged[_OTHER[silent]], self._pings[_OTHER[silent]], self._pongs, self._round_trip_max_ns)
             report_silent(self._context, row, silent, self._last_command(silent), pings)
         elif row.closed_by is not None and (row.closed != "open" or is_half_open(row)) and not report_unknown(self._context, row, last):
             self._report_closed(row, last)
@@ -360,10 +359,10 @@ class ClosingRule(ConnectionRule):
             "client_frames": row.client_frames,
             "client_missing": row.client_missing,
             "unheard": not row.server_bytes,
+            "proxied": row.proxy_source is not None,
             "refused": refusal is not None,
             "torn": row.closed == "rst" and (bool(self._unanswered) or any(noun == "consumer" for noun, _ in self._open)),
-            "topic": self._serves[0],
-            "identity": self._serves[1],
+            **dict(zip(("topic", "identity"), self._serves, strict=True)),
             "port": port(self._context.client),
             "idle": self._idle_ns(),
             "course": (row.opened, row.client_bytes, row.server_bytes, self._last_of_server.time if self._last_of_server else 0),

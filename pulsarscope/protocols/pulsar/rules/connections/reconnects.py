@@ -100,6 +100,8 @@ def _silence_text(server: str, failures: Sequence[Fact]) -> str:
     """Return the likely reason why a broker closes each connection without any answer; "" if it does not."""
     if not all(fact.values["unheard"] and fact.values["closed_by"] == SERVER for fact in failures):
         return ""
+    if all(fact.values["proxied"] for fact in failures):
+        return ", each time without an answer to a PROXY protocol header, which brokers understand with haProxyProtocolEnabled=true only"
     if port(server) == TLS_PORT:
         return f", each time without an answer: at port {TLS_PORT} brokers expect TLS, and the client did not use it"
     return ", each time without an answer, like a load balancer without a broker behind it, or a broker that expects TLS at this port"

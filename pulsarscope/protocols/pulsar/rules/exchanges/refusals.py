@@ -10,6 +10,7 @@ _ADVICE = {
     "ServiceNotReady": "The broker loads or unloads the topic, or starts: a client asks again by itself; if it goes on, unload the bundle.",
     "TopicNotFound": "Create the topic, or mend its name; the broker or its namespace does not allow automatic creation "
     "(allowAutoTopicCreation), or the namespace is missing.",
+    "UnknownError": "The broker failed in a way that it has no code for, maybe a bug: see its log at that time.",
     "UnsupportedVersionError": "The client is too old for the broker, or the broker for the client: update it.",
 }
 
@@ -25,6 +26,7 @@ _BY_MESSAGE = {
     "Namespace not found": "Its tenant or namespace does not exist: mend the name of the topic, or create the namespace.",
     "Policies not found": "Its tenant or namespace does not exist: mend the name of the topic, or create the namespace.",
     "Encryption is required": "Give the producer a public key (CryptoKeyReader), or end the namespace's policy encryptionRequired.",
+    "Range conflict": "The hash ranges of two sticky consumers overlap: give each its own, or let the broker divide them (autoSplit).",
     " listener": "The client asks for a listener (listenerName) that is not among the broker's advertisedListeners: leave it out, or add "
     "it.",
     "attempting to unsubscribe": "Only the last consumer of a subscription can unsubscribe: close the others first, or delete the "

@@ -11,7 +11,7 @@ import msgspec
 from pulsarscope.dissect.contract.rules import Where, where_of
 from pulsarscope.model.records import ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import Thresholds, in_seconds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.evidence import frame_names
 from pulsarscope.protocols.pulsar.rules.sends.ages import Ages
@@ -24,20 +24,21 @@ THRESHOLDS = (
         "The same for a SEND when a later one of its producer has its receipt: brokers send receipts in order.",
         "send-unanswered",
     ),
-    Threshold(
+    counted(
         "slow-publish-pauses",
         3,
         "pauses",
         "Pauses, one after the other, in which SENDs of a producer waited for longer than slow-publish-seconds; one or two are chance.",
-        ("slow-publish",),
-        2,
+        "slow-publish",
+        least=2,
     ),
-    Threshold(
+    counted(
         "slow-publish-paused-share",
         0.05,
         "of the time",
         "Time of those pauses; a healthy broker may pause now and then.",
-        ("slow-publish",),
+        "slow-publish",
+        least=0,
     ),
 )
 

@@ -104,6 +104,17 @@ def test_a_broker_that_closes_without_a_word_may_expect_tls(server: int, silent:
     assert (", each time without an answer" in text, reason in text) == (silent, True)
 
 
+@pytest.mark.parametrize("proxied", [6, 5])
+def test_a_broker_that_closes_after_a_proxy_header_may_not_understand_it(proxied: int, tmp_path: Path) -> None:
+    talks = []
+    for number in range(6):
+        talk = Conversation(("10.0.0.1", 40000 + number), ("10.0.0.2", 6651), start_ns=START_NS + number * SECOND).handshake()
+        talk = talk.client(b"PROXY TCP4 192.0.2.7 10.0.0.2 4711 6651\r\n") if number < proxied else talk
+        talks.append(talk.client(CONNECT).close("server"))
+    text = only(findings_of(tmp_path, *talks), "reconnect-loop")[0]
+    assert ("haProxyProtocolEnabled" in text, "TLS" in text) == (proxied == 6, proxied < 6)
+
+
 def test_one_refusal_within_much_success_is_no_failure(tmp_path: Path) -> None:
     talk = several(
         8, lambda talk: talk.client(producer()).server(created()).client(producer(2, "q", 7)).server(error(7, "ProducerBusy")).close()

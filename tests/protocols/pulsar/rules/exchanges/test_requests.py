@@ -74,6 +74,8 @@ def test_a_refusal_says_what_to_do(tmp_path: Path, request_frame: bytes, name: s
     ("name", "message", "advised"),
     [
         ("MetadataError", "Encryption is required in persistent://a/b/c", "encryptionRequired"),
+        ("ConsumerAssignError", "Range conflict with consumer Consumer{consumerId=0}", "hash ranges"),
+        ("UnknownError", "java.lang.NullPointerException", "maybe a bug"),
         ("ServiceNotReady", "the broker do not have public listener", "advertisedListeners"),
         ("NotAllowedError", "Reached the maximum number of connections on address/10.0.0.1:4", "brokerMaxConnectionsPerIp"),
         ("NotAllowedError", "Exceed the maximum number of subscriptions of the topic: a", "maxSubscriptionsPerTopic"),
