@@ -101,6 +101,18 @@ def test_a_session_that_goes_on_below_what_is_stored_sends_again(tmp_path: Path,
         assert check(diagnose(tmp_path, first, second), again, {"SEND"})["sequence_ids"] == [*range(before, sent)]
 
 
+@pytest.mark.parametrize(("lost", "count"), [*product((0, 1, 4), (10, 30))])
+def test_a_job_that_counts_from_zero_again_stores_new_messages_even_if_the_capture_lacks_the_first(
+    tmp_path: Path, lost: int, count: int
+) -> None:
+    """Each run is a producer of the same name; a broker without deduplication lets each begin at 0."""
+    first = producing(40000, 0, range(count), 0, count, end="fin", close=True)
+    second = producing(40001, SECOND, range(count), count, count, time=60_000, end="fin", close=True)
+    sends = [packet for packet in second.packets if b"payload" in packet.data][:lost]
+    second.packets = [packet for packet in second.packets if packet not in sends]
+    assert TWICE not in diagnose(tmp_path, first, second).codes
+
+
 @pytest.mark.parametrize(
     ("again", "before", "end", "time", "receipts"), [*product((1, 3, 20), (2, 20), ("rst", "fin", "broker"), (0, 5000), (0, 1))]
 )

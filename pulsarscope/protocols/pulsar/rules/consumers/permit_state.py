@@ -106,6 +106,13 @@ class PermitState(ConsumerState):
         """Values of a fact about how long the broker rested."""
         return {"kind": self.kind, "title": self.title, "rested_ns": self.rested_ns, "rests": self.rests}
 
+    def counted_from(self, served: int) -> int:
+        """Return the time from which on all messages must be known if it has permits for sure; `served`: its latest delivery.
+
+        Clients grant permits once half of them are used: one with fewer may have none if the capture lacks messages.
+        """
+        return served if 2 * self.permits >= self.queue else self.seen
+
     def act(self, now: int) -> None:
         """Note that its client did something."""
         if self.pending:

@@ -303,8 +303,9 @@ class PermitRule(ConsumerRule[PermitState]):
             "last": consumer.last,
             "since": since.time,
             "lost": self.context.lost,
+            "counted_from": (counted_from := consumer.counted_from(since.time)),
             "undecided": max(self._missed(consumer.number), self.unreadable.get(SERVER, -1)) >= since.time
-            or may_lack(self.context, since.time, now, SERVER)
+            or may_lack(self.context, counted_from, now, SERVER)
             or (consumer.kind in SHARED_TYPES and may_lack(self.context, since.time, now)),
             "server": host(self.context.server),
         }
@@ -340,7 +341,7 @@ class PermitRule(ConsumerRule[PermitState]):
         emit_late(self.context, self._late, row)
         self._order.end(row.end)
         for topic, where, values in self._waits:  # the broker may have sent messages to these consumers, too
-            if may_lack(self.context, where.time, row.end, SERVER):
+            if may_lack(self.context, min(where.time, values["counted_from"]), row.end, SERVER):
                 self.context.emit_fact(BACKLOG, topic, where._replace(time=row.end), "waiting", values | {"undecided": True})
 
     def _evaluate_promise(self, consumer: PermitState, now: int) -> None:

@@ -110,8 +110,9 @@ def report_copies(topic: str, name: str, sessions: Sequence[Fact], copies: Seque
         before = sessions[index - 1].values["tail"] if index else []
         again = session.values["epoch"] > 0
         # A session that begins at or below the last id of the previous one, but not at its first, resends messages whose receipts were
-        # lost.
-        if index and session.values["first"] is not None and 0 < session.values["first"] <= sessions[index - 1].values["highest"]:
+        # lost, unless the capture lacks its first one.
+        first = None if session.values["lost"] else session.values["first"]
+        if index and first is not None and 0 < first <= sessions[index - 1].values["highest"]:
             before, again = [(number, ident, send, None) for number, ident, send, _ in before], True
         for copied in (
             *(Copied(number, tuple(ids), frames) for number, ids, frames in session.values["twice"]),
@@ -142,8 +143,8 @@ def report_copies(topic: str, name: str, sessions: Sequence[Fact], copies: Seque
         "sequence_ids": [copied.number for copied in samples[:SAMPLES_MAX]],
         "received_both": receivers[:SAMPLES_MAX],
     }
-    first = next((session for session in sessions[::-1] if session.values["first"] is not None), None)
-    report("message-stored-twice", copies[0].where if copies or first is None else first.where, f"{text}.", evidence)
+    latest = next((session for session in sessions[::-1] if session.values["first"] is not None), None)
+    report("message-stored-twice", copies[0].where if copies or latest is None else latest.where, f"{text}.", evidence)
 
 
 def _resent(before: Sequence[Sequence[Any]], session: Fact, again: bool, *, torn: bool) -> list[Copied]:

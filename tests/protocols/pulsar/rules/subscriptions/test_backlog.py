@@ -49,6 +49,22 @@ def test_what_the_capture_may_lack_is_no_silence(tmp_path: Path, lost: str, size
     assert ("broker-silent" in diagnosis.codes) is (lost != "after")
 
 
+@pytest.mark.parametrize(("got", "lost", "end"), [*product((2, 5, 8), (False, True), ("closed", "open"))])
+def test_permits_that_lost_messages_may_have_used_up_are_no_silence(tmp_path: Path, got: int, lost: bool, end: str) -> None:
+    """A paused application has a full queue; it granted 10 permits, and messages of an earlier moment are not in the capture."""
+    talk = subscribed(connected()).client(flow(10)).server(delivery(0)).client(ack(0))
+    if lost:
+        talk.lose("server", 300)
+        for _ in range(4):
+            talk.client(PING).server(PONG).wait(SECOND)
+    talk.server(*map(delivery, range(11 - got, 10))).client(ack(*range(11 - got, 10))).wait(25 * SECOND)
+    if end == "closed":
+        talk.client(close_consumer())
+    talk.wait(SECOND).client(PING)
+    diagnosis = diagnose(tmp_path, talk, producing(connected(40001, start=6 * SECOND), entry=12).close())
+    assert ("broker-silent" in diagnosis.codes) is (not lost or got <= 5)
+
+
 @pytest.mark.parametrize(("answer", "wait"), [*product(("success", "error", "none"), (8, 60))])
 def test_a_consumer_whose_subscription_is_gone_gets_nothing(tmp_path: Path, answer: str, wait: int) -> None:
     """A refused UNSUBSCRIBE changes nothing."""
