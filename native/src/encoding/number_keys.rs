@@ -32,6 +32,7 @@ impl BuildHasher for NumberHashing {
 }
 
 /// State of a hash: each number is mixed in by a product of 128 bits whose halves are joined.
+#[derive(Clone, Copy)]
 pub struct NumberHasher(u64);
 
 impl Hasher for NumberHasher {

@@ -70,6 +70,19 @@ impl<K: Clone + Eq + Hash, V> Ordered<K, V> {
         Some(value)
     }
 
+    /// Remove the first `count` values, but not those whose positions among them, in ascending order, are in `kept`.
+    pub fn remove_first(&mut self, count: usize, kept: &[usize]) {
+        let mut kept = kept.iter().peekable();
+        for (at, value) in self.values.iter_mut().filter(|value| value.is_some()).take(count).enumerate() {
+            if kept.next_if_eq(&&at).is_none() {
+                if let Some((key, _)) = value.take() {
+                    self.numbers.remove(&key);
+                }
+            }
+        }
+        self.drop_first_gaps();
+    }
+
     fn drop_first_gaps(&mut self) {
         while matches!(self.values.front(), Some(None)) {
             self.values.pop_front();

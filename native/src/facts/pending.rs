@@ -1,6 +1,7 @@
 //! Facts that wait until their key is evaluated, and the keys that were evaluated early: most cause no finding, and need no Python object.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::hint::black_box;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyKeyError;
@@ -9,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::caught;
-use crate::encoding::number_keys::NumberHashing;
+use crate::encoding::number_keys::{NumberHasher, NumberHashing};
 use crate::facts::ordered::Ordered;
 use crate::facts::placed_facts::PlacedFacts;
 use crate::facts::trimming::trimmed;
@@ -91,44 +92,37 @@ impl PendingKeys {
         }
     }
 
-    /// Return the bytes that a fact takes; a new key takes `size` and its characters. None if Python has to add the fact.
-    fn room_of(&self, key: &[u8], packed: &[u8], size: usize) -> Option<usize> {
-        match self.facts.get(key) {
-            None => Some(size + packed.len() + characters(key)),
-            Some(Waiting::Packed(_)) => Some(packed.len()),
-            Some(Waiting::Python(_)) => None,
+    /// Add a fact, if it takes no more than `room`; a new key takes `size` and its characters. A key with twice as many facts as the
+    /// evaluated ones, or as were left when it was trimmed, is trimmed: `idle` is the silence that separates its facts, `most` the number
+    /// that is evaluated.
+    ///
+    /// Return the bytes that this takes, and whether the fact begins a key; None if Python has to add the fact.
+    fn put(&mut self, (key, packed, time, decides): Fact<'_>, size: usize, room: i64, idle: i64, most: usize) -> Option<(i64, bool)> {
+        let Some(known) = self.facts.get(key) else {
+            let takes = size + packed.len() + characters(key);
+            if takes as i64 > room {
+                return None;
+            }
+            self.size += takes;
+            self.facts.append(key.into(), Waiting::Packed(Packed::one(packed, time, decides)));
+            return Some((takes as i64, true));
+        };
+        let Waiting::Packed(facts) = known else { return None };
+        if packed.len() as i64 > room {
+            return None;
         }
-    }
-
-    /// Return the packed facts of a key and another one without those that are not evaluated, and their number, if they become too many; an
-    /// error if Python has to find these.
-    fn trimmed(&self, key: &[u8], packed: &[u8], idle: i64, most: usize) -> Result<Option<(Vec<u8>, u32)>, ()> {
-        let Some(Waiting::Packed(facts)) = self.facts.get(key) else { return Ok(None) };
         let count = facts.count as usize + 1;
-        if count < 2 * most.max(facts.trimmed as usize) {
-            return Ok(None);
+        let is_many = count >= 2 * most.max(facts.trimmed as usize);
+        let left = if is_many { Some(trimmed(&[&facts.packs, packed].concat(), count, idle, most)?) } else { None };
+        let Some(Waiting::Packed(facts)) = self.facts.renew(key) else { return None };
+        let before = facts.packs.len();
+        facts.push(packed, time, decides);
+        if let Some((packs, count)) = left {
+            (facts.packs, facts.count, facts.trimmed) = (packs, count, count);
         }
-        trimmed(&[&facts.packs, packed].concat(), count, idle, most).map(Some).ok_or(())
-    }
-
-    /// Add a fact that takes `takes` bytes; return true if it begins a key.
-    fn take(&mut self, key: &[u8], packed: &[u8], time: i64, decides: bool, takes: usize) -> bool {
-        self.size += takes;
-        if let Some(Waiting::Packed(facts)) = self.facts.renew(key) {
-            facts.push(packed, time, decides);
-            return false;
-        }
-        self.facts.append(key.into(), Waiting::Packed(Packed::one(packed, time, decides)));
-        true
-    }
-
-    /// Replace the facts of a key by `count` packed ones; return the bytes that this frees.
-    fn replace(&mut self, key: &[u8], packs: Vec<u8>, count: u32) -> i64 {
-        let Some(Waiting::Packed(facts)) = self.facts.renew(key) else { return 0 };
-        let freed = facts.packs.len() as i64 - packs.len() as i64;
-        (facts.packs, facts.count, facts.trimmed) = (packs, count, count);
-        self.size = (self.size as i64 - freed) as usize;
-        freed
+        let added = facts.packs.len() as i64 - before as i64;
+        self.size = (self.size as i64 + added) as usize;
+        Some((added, false))
     }
 }
 
@@ -180,31 +174,42 @@ impl PendingKeys {
         rule: &str,
         mut evaluated: PyRefMut<'py, EvaluatedKeys>,
     ) -> PyResult<(usize, Vec<Bound<'py, PyString>>, usize)> {
-        let (mut freed, mut left, mut unknown, mut dropped) = (0, Vec::new(), 0, Vec::new());
-        for (key, facts) in self.facts.iter().take(count) {
-            unknown += !evaluated.insert(rule, key) as usize;
-            let packed = match facts {
-                Waiting::Packed(facts) if quiet && facts.deciding == 0 => Some(facts.packs.len()),
-                Waiting::Python(facts) if quiet && !facts.bind(py).getattr(intern!(py, "deciding"))?.is_truthy()? => {
-                    Some(facts.bind(py).getattr(intern!(py, "packs"))?.len()?)
-                }
-                _ => None,
-            };
-            match packed {
-                Some(packed) => {
+        let (mut freed, mut left, mut kept, mut unknown) = (0, Vec::new(), Vec::new(), 0);
+        let of_rule = evaluated.of_rule(rule);
+        let mut keys = self.facts.iter().take(count).enumerate();
+        let mut some = Vec::with_capacity(TOGETHER);
+        loop {
+            some.clear();
+            some.extend(keys.by_ref().take(TOGETHER).map(|(at, (key, facts))| (at, key, facts, evaluated.reach(of_rule, key))));
+            if some.is_empty() {
+                break;
+            }
+            for (at, key, facts, number) in &some {
+                unknown += !evaluated.insert(*number) as usize;
+                let packed = match facts {
+                    Waiting::Packed(facts) if quiet && facts.deciding == 0 => Some(facts.packs.len()),
+                    Waiting::Python(facts) if quiet && !facts.bind(py).getattr(intern!(py, "deciding"))?.is_truthy()? => {
+                        Some(facts.bind(py).getattr(intern!(py, "packs"))?.len()?)
+                    }
+                    _ => None,
+                };
+                if let Some(packed) = packed {
                     freed += size + packed + characters(key);
-                    dropped.push(key.clone());
+                } else {
+                    left.push(text_of(py, key)?);
+                    kept.push(*at);
                 }
-                None => left.push(text_of(py, key)?),
             }
         }
-        for key in dropped {
-            self.facts.remove(&key);
-        }
+        drop((keys, some));
+        self.facts.remove_first(count, &kept);
         self.size -= freed.min(self.size);
         Ok((freed, left, unknown))
     }
 }
+
+/// Number of keys that are looked up together, so that the memory of their slots is read at the same time.
+const TOGETHER: usize = 32;
 
 /// A fact: its key, packed form and time, and whether it may cause a finding on its own.
 type Fact<'a> = (&'a [u8], &'a [u8], i64, bool);
@@ -226,31 +231,30 @@ impl<'py> Tables<'_, 'py> {
     /// Add a fact; return false if Python has to do so.
     fn take(&mut self, rule: &Bound<'py, PyAny>, fact: Fact<'_>) -> PyResult<bool> {
         let Some(table) = self.tables.get_item(rule)? else { return Ok(false) };
-        self.put(table.cast()?, fact)
+        self.put(table.cast()?, fact, None)
     }
 
-    /// Add a fact to a table; return false if Python has to do so.
-    fn put(&mut self, table: &Bound<'py, PyTuple>, (key, packed, time, decides): Fact<'_>) -> PyResult<bool> {
+    /// Add a fact, whose key may have been reached by this number, to a table; return false if Python has to do so.
+    fn put(&mut self, table: &Bound<'py, PyTuple>, fact: Fact<'_>, number: Option<u64>) -> PyResult<bool> {
         let mut keys = table.get_borrowed_item(0)?.cast::<PendingKeys>()?.borrow_mut();
-        let room = self.room as i64 - self.added;
-        let Some(takes) = keys.room_of(key, packed, self.size).filter(|takes| *takes as i64 <= room) else { return Ok(false) };
-        let Ok(trimmed) = keys.trimmed(key, packed, table.get_borrowed_item(3)?.extract()?, self.most) else { return Ok(false) };
-        self.added += takes as i64;
-        let begins = keys.take(key, packed, time, decides, takes);
-        if let Some((packs, count)) = trimmed {
-            self.added -= keys.replace(key, packs, count);
-        }
+        let idle = table.get_borrowed_item(3)?.extract()?;
+        let Some((added, begins)) = keys.put(fact, self.size, self.room as i64 - self.added, idle, self.most) else { return Ok(false) };
+        self.added += added;
         if begins {
             if let Some(evaluated) = &self.evaluated {
-                let name = table.get_item(2)?;
-                if evaluated.has(name.cast::<PyString>()?.to_str()?, key) {
-                    self.parted.push(name);
+                let name = table.get_borrowed_item(2)?;
+                let number = match number {
+                    Some(number) => number,
+                    None => evaluated.number(evaluated.of_rule(name.cast::<PyString>()?.to_str()?), fact.0),
+                };
+                if evaluated.has(number) {
+                    self.parted.push(name.to_owned());
                 }
             }
         }
         let unsettled = table.get_borrowed_item(1)?;
         if !unsettled.is_none() {
-            unsettled.cast::<PyDict>()?.set_item(text_of(table.py(), key)?, table.py().None())?;
+            unsettled.cast::<PyDict>()?.set_item(text_of(table.py(), fact.0)?, table.py().None())?;
         }
         Ok(true)
     }
@@ -309,9 +313,20 @@ pub fn add_undecided<'py>(
         let (size, room, most) = sizes;
         let mut tables = Tables { tables, size, room, most, evaluated, added: 0, parted: Vec::new() };
         let Some(table) = tables.tables.get_item(rule)? else { return Ok((0, 0, Vec::new())) };
-        let mut count = 0;
+        let table = table.cast::<PyTuple>()?;
+        let name = table.get_item(2)?;
+        let of_rule = match &tables.evaluated {
+            Some(evaluated) => Some(evaluated.of_rule(name.cast::<PyString>()?.to_str()?)),
+            None => None,
+        };
+        let (mut count, mut numbers) = (0, Vec::with_capacity(TOGETHER));
+        let mut ahead = facts.each(start);
         for (_, key, packed, time) in facts.each(start) {
-            if !tables.put(table.cast()?, (key, packed, time, false))? {
+            if let (Some(evaluated), Some(of_rule), 0) = (&tables.evaluated, of_rule, count % TOGETHER) {
+                numbers.clear();
+                numbers.extend(ahead.by_ref().take(TOGETHER).map(|(_, key, ..)| evaluated.reach(of_rule, key)));
+            }
+            if !tables.put(table, (key, packed, time, false), numbers.get(count % TOGETHER).copied())? {
                 break;
             }
             count += 1;
@@ -356,9 +371,28 @@ pub struct EvaluatedKeys {
 }
 
 impl EvaluatedKeys {
-    /// Return the slot of a key, or the one that it would get, and its mark there.
-    fn slot(&self, rule: &str, key: &[u8]) -> (usize, u32) {
-        let number = self.hashes.hash_one((rule, key));
+    /// Return the beginning of the numbers of a rule's keys.
+    fn of_rule(&self, rule: &str) -> NumberHasher {
+        let mut hasher = self.hashes.build_hasher();
+        rule.hash(&mut hasher);
+        hasher
+    }
+
+    /// Return the number of a key, which tells its slot and its mark there.
+    fn number(&self, mut of_rule: NumberHasher, key: &[u8]) -> u64 {
+        key.hash(&mut of_rule);
+        of_rule.finish()
+    }
+
+    /// Return the number of a key, whose slot is needed soon.
+    fn reach(&self, of_rule: NumberHasher, key: &[u8]) -> u64 {
+        let number = self.number(of_rule, key);
+        black_box(self.slots[number as usize & (self.slots.len() - 1)]);
+        number
+    }
+
+    /// Return the slot of a key given by its number, or the one that it would get, and its mark there.
+    fn slot(&self, number: u64) -> (usize, u32) {
         let mark = ((number >> 32) as u32).max(1);
         let last = self.slots.len() - 1; // their number is a power of two, and a division takes as long as all the rest
         let mut slot = number as usize & last;
@@ -368,13 +402,13 @@ impl EvaluatedKeys {
         (slot, mark)
     }
 
-    fn has(&self, rule: &str, key: &[u8]) -> bool {
-        self.slots[self.slot(rule, key).0] != 0
+    fn has(&self, number: u64) -> bool {
+        self.slots[self.slot(number).0] != 0
     }
 
     /// Add a key; return false if there is no room for it.
-    fn insert(&mut self, rule: &str, key: &[u8]) -> bool {
-        let (slot, mark) = self.slot(rule, key);
+    fn insert(&mut self, number: u64) -> bool {
+        let (slot, mark) = self.slot(number);
         if self.slots[slot] == 0 {
             if self.count >= self.max {
                 return false;
@@ -396,13 +430,15 @@ impl EvaluatedKeys {
 
     /// Return how many of these keys of a rule are in the set.
     fn count(&self, rule: &str, keys: Vec<Bound<'_, PyString>>) -> PyResult<usize> {
-        let here = |key: &Bound<'_, PyString>| Ok(self.has(rule, &bytes_of(key)?) as usize);
+        let of_rule = self.of_rule(rule);
+        let here = |key: &Bound<'_, PyString>| Ok(self.has(self.number(of_rule, &bytes_of(key)?)) as usize);
         keys.iter().map(here).sum()
     }
 
     /// Add keys of a rule; return the number of keys for which there was no room.
     fn add(&mut self, rule: &str, keys: Vec<Bound<'_, PyString>>) -> PyResult<usize> {
-        keys.iter().map(|key| Ok(!self.insert(rule, &bytes_of(key)?) as usize)).sum()
+        let of_rule = self.of_rule(rule);
+        keys.iter().map(|key| Ok(!self.insert(self.number(of_rule, &bytes_of(key)?)) as usize)).sum()
     }
 }
 
