@@ -26,7 +26,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// Version of the contract with the Python package: the classes and functions here, their arguments, and their results.
-const CONTRACT: u32 = 65;
+const CONTRACT: u32 = 66;
 
 /// Do some work; a panic in it becomes a RuntimeError, since callers catch exceptions, but not pyo3's PanicException.
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -70,6 +70,7 @@ fn pulsarscope_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rules::deliveries::Deliveries>()?;
     module.add_class::<rules::deliveries::Delivered>()?;
     module.add_class::<rules::stretches::Published>()?;
+    module.add_class::<rules::number_list::NumberList>()?;
     module.add_class::<facts::undecided::UndecidedFacts>()?;
     module.add_class::<facts::placed_facts::PlacedFacts>()?;
     module.add_function(wrap_pyfunction!(facts::placed_facts::place_facts, module)?)?;

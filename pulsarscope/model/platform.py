@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NATIVE = "PULSARSCOPE_NATIVE"
 """Environment variable that chooses the reader of frames: `auto`, `off`, or `require` for the compiled one."""
 
-NATIVE_CONTRACT = 65
+NATIVE_CONTRACT = 66
 """Version of the contract with pulsarscope-native: its classes and functions, their arguments, and their results."""
 
 NATIVE_HINT = "`pip install ./native` in a clone of pulsarscope builds it, with cargo"

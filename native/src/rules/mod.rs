@@ -2,5 +2,6 @@
 
 pub(crate) mod by_connection;
 pub(crate) mod deliveries;
+pub(crate) mod number_list;
 pub(crate) mod stretches;
 pub(crate) mod waiting_sends;

@@ -1,7 +1,5 @@
 //! Stretches: consecutive SENDs of one connection and their receipts in columns, in the form that rules take.
 
-use std::collections::HashMap;
-
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -11,6 +9,7 @@ use crate::encoding::pack;
 use crate::facts::undecided::UndecidedFacts;
 use crate::frames::chosen_frames::{no_such_place, ChosenFrames};
 use crate::frames::{Entry, Frame, Frames};
+use crate::rules::number_list::NumberList;
 use crate::rules::waiting_sends::{Waiting, WaitingSends};
 use crate::schema::numbers::Numbers;
 use crate::schema::plans::Reading;
@@ -21,6 +20,9 @@ const MILLISECOND: i64 = 1_000_000;
 /// Checksum, publish time and bytes of payload of a SEND.
 type SendMark = (String, i64, u32);
 
+/// See `Stretch::sampled`.
+type Sampled = (usize, i64, i64, i64, i64, i64);
+
 /// SENDs of one producer in a stretch, and its receipts, by their places in it.
 #[pyclass(frozen, get_all, module = "pulsarscope_native")]
 pub struct Published {
@@ -28,10 +30,10 @@ pub struct Published {
     topic: Option<Py<PyAny>>,
     /// Name of the producer, as in receipts.
     name: Option<Py<PyAny>>,
-    sends: Py<PyList>,
-    sequence_ids: Py<PyList>,
+    sends: Py<NumberList>,
+    sequence_ids: Py<NumberList>,
     /// Highest id of the messages up to each SEND.
-    highest_ids: Py<PyList>,
+    highest_ids: Py<NumberList>,
     /// Whether each sequence id is above those of all earlier messages.
     ascending: bool,
     /// Whether a SEND gives a range of ids.
@@ -40,7 +42,7 @@ pub struct Published {
     batched: bool,
     /// Place of the first compressed SEND.
     compressed: Option<usize>,
-    receipts: Py<PyList>,
+    receipts: Py<NumberList>,
     /// Highest sequence id of the receipts.
     confirmed: i64,
     /// Maximum of SENDs minus receipts, since the beginning of the stretch.
@@ -50,14 +52,14 @@ pub struct Published {
 /// The values of `Published` while they grow, and the current number of SENDs minus receipts.
 struct Columns {
     name: (i64, u32, u32),
-    sends: Vec<usize>,
+    sends: Vec<i64>,
     sequence_ids: Vec<i64>,
     highest_ids: Vec<i64>,
     ascending: bool,
     ranges: bool,
     batched: bool,
     compressed: Option<usize>,
-    receipts: Vec<usize>,
+    receipts: Vec<i64>,
     confirmed: i64,
     peak: i64,
     level: i64,
@@ -89,7 +91,7 @@ impl Columns {
         if numbers.compressed {
             self.compressed = self.compressed.or(Some(place));
         }
-        self.sends.push(place);
+        self.sends.push(place as i64);
         self.sequence_ids.push(numbers.sequence);
         self.highest_ids.push(highest.unwrap_or(i64::MIN).max(numbers.sequence).max(numbers.highest));
         self.level += 1;
@@ -97,7 +99,7 @@ impl Columns {
     }
 
     fn add_receipt(&mut self, place: usize, numbers: &Numbers) {
-        self.receipts.push(place);
+        self.receipts.push(place as i64);
         self.confirmed = self.confirmed.max(numbers.sequence);
         self.level -= 1;
     }
@@ -109,14 +111,14 @@ impl Columns {
             id,
             topic: text(topic),
             name: text(producer),
-            sends: PyList::new(py, self.sends)?.unbind(),
-            sequence_ids: PyList::new(py, self.sequence_ids)?.unbind(),
-            highest_ids: PyList::new(py, self.highest_ids)?.unbind(),
+            sends: Py::new(py, NumberList(self.sends))?,
+            sequence_ids: Py::new(py, NumberList(self.sequence_ids))?,
+            highest_ids: Py::new(py, NumberList(self.highest_ids))?,
             ascending: self.ascending,
             ranges: self.ranges,
             batched: self.batched,
             compressed: self.compressed,
-            receipts: PyList::new(py, self.receipts)?.unbind(),
+            receipts: Py::new(py, NumberList(self.receipts))?,
             confirmed: self.confirmed,
             peak: self.peak,
         };
@@ -208,6 +210,13 @@ impl Stretch {
     }
 }
 
+impl Stretch {
+    /// Return the number of receipts before a place.
+    fn receipts_before(&self, place: usize) -> usize {
+        self.receipts.partition_point(|receipt| receipt.place < place)
+    }
+}
+
 #[pymethods]
 impl Stretch {
     /// Producers, in the order of their first frames.
@@ -280,15 +289,14 @@ impl Stretch {
     /// payload, or None without a checksum.
     fn marks(slf: PyRef<'_, Self>, py: Python<'_>, producer: usize, start: usize) -> PyResult<Vec<(i64, Option<SendMark>)>> {
         let chosen: &ChosenFrames = slf.as_super();
-        let sends = slf.groups[producer].get().sends.bind(py);
-        let told = |send: Bound<'_, PyAny>| {
-            chosen.with(py, send.extract()?, |_, frame, _| {
+        let told = |send: &i64| {
+            chosen.with(py, *send as usize, |_, frame, _| {
                 let parts = frame.parts();
                 let mark = || (format!("{:08x}", parts.checksum), parts.numbers.published, frame.size() - parts.payload_at);
                 Ok((parts.numbers.sequence, (parts.payload_at > 0).then(mark)))
             })
         };
-        sends.iter().skip(start).map(told).collect()
+        slf.groups[producer].get().sends.get().0.iter().skip(start).map(told).collect()
     }
 
     /// Return the number of SENDs with a publish time, and place and offset (ns, publish time minus capture time) of the one that was
@@ -297,24 +305,39 @@ impl Stretch {
         (self.timed, self.closest)
     }
 
-    /// Return the number of compressed SENDs of a producer, and their bytes before and after, without every `step`th SEND from `first` on.
-    fn compressed(slf: PyRef<'_, Self>, py: Python<'_>, producer: usize, first: usize, step: usize) -> PyResult<(usize, i64, i64)> {
+    /// Return the number of compressed SENDs of a producer, and their bytes before and after.
+    fn compressed(slf: PyRef<'_, Self>, py: Python<'_>, producer: usize) -> PyResult<(usize, i64, i64)> {
         let chosen: &ChosenFrames = slf.as_super();
         let (mut entries, mut before, mut after) = (0, 0, 0);
-        for (index, place) in slf.groups[producer].get().sends.bind(py).iter().enumerate() {
-            if index < first || (index - first) % step != 0 {
-                chosen.with(py, place.extract()?, |_, frame, _| {
-                    let parts = frame.parts();
-                    if parts.numbers.compressed {
-                        entries += 1;
-                        before += i64::from(parts.numbers.uncompressed);
-                        after += i64::from(frame.size() - parts.payload_at);
-                    }
-                    Ok(())
-                })?;
-            }
+        for place in &slf.groups[producer].get().sends.get().0 {
+            chosen.with(py, *place as usize, |_, frame, _| {
+                let parts = frame.parts();
+                if parts.numbers.compressed {
+                    entries += 1;
+                    before += i64::from(parts.numbers.uncompressed);
+                    after += i64::from(frame.size() - parts.payload_at);
+                }
+                Ok(())
+            })?;
         }
         Ok((entries, before, after))
+    }
+
+    /// Return, of every `step`th SEND of a producer from `first` on: the number, the bytes of payload, the time of the last one, the least
+    /// time (ns) from its publication to its capture, and the least and the greatest publish time (ms). None if there is none.
+    fn sampled(slf: PyRef<'_, Self>, py: Python<'_>, producer: usize, first: usize, step: usize) -> PyResult<Option<Sampled>> {
+        let chosen: &ChosenFrames = slf.as_super();
+        let mut sampled: Option<Sampled> = None;
+        for place in slf.groups[producer].get().sends.get().0.iter().skip(first).step_by(step.max(1)) {
+            let (size, time, published, delay) = chosen.with(py, *place as usize, |_, frame, _| {
+                let (parts, time) = (frame.parts(), frame.time);
+                let published = parts.numbers.published;
+                Ok((i64::from(frame.size() - parts.payload_at), time, published, time.saturating_sub(published * MILLISECOND)))
+            })?;
+            let (count, bytes, _, least, earliest, latest) = sampled.unwrap_or((0, 0, 0, delay, published, published));
+            sampled = Some((count + 1, bytes + size, time, least.min(delay), earliest.min(published), latest.max(published)));
+        }
+        Ok(sampled)
     }
 
     /// Return the place of the next receipt, from a place on, whose latency is out of bounds, or whose SEND has the time `end` or later;
@@ -323,24 +346,32 @@ impl Stretch {
         let is_unusual = |receipt: &&Receipt| {
             let latency = receipt.latency;
             let of_producer = slowest.get(receipt.group).is_none_or(|slowest| latency > *slowest);
-            receipt.place >= start && (of_producer || latency < fastest || latency > longest || receipt.time - latency >= end)
+            of_producer || latency < fastest || latency > longest || receipt.time - latency >= end
         };
-        slf.receipts.iter().find(is_unusual).map_or(slf.as_super().at.len(), |receipt| receipt.place)
+        slf.receipts[slf.receipts_before(start)..].iter().find(is_unusual).map_or(slf.as_super().at.len(), |receipt| receipt.place)
     }
 
-    /// Return for each producer the number of receipts between two places by latency, rounded to three digits.
-    fn latencies(&self, start: usize, stop: usize) -> Vec<HashMap<i64, i64>> {
-        let mut counts: Vec<HashMap<i64, i64>> = vec![HashMap::new(); self.groups.len()];
-        for receipt in &self.receipts {
-            if (start..stop).contains(&receipt.place) {
-                let mut unit = 1;
-                while receipt.latency / unit > 999 {
-                    unit *= 10;
-                }
-                *counts[receipt.group].entry(receipt.latency / unit * unit).or_default() += 1;
+    /// Add the receipts between two places to a dict for each producer, of numbers by latency, rounded to three digits; return how many
+    /// each has.
+    fn add_latencies(&self, start: usize, stop: usize, counts: Vec<Bound<'_, PyDict>>) -> PyResult<Vec<i64>> {
+        let mut added: Vec<(i64, NumberMap<i64, i64>)> = counts.iter().map(|_| Default::default()).collect();
+        for receipt in &self.receipts[self.receipts_before(start)..self.receipts_before(stop)] {
+            let mut unit = 1_i64;
+            while unit.checked_mul(1000).is_some_and(|bound| receipt.latency >= bound) {
+                unit *= 10;
+            }
+            if let Some((count, latencies)) = added.get_mut(receipt.group) {
+                *count += 1;
+                *latencies.entry(receipt.latency / unit * unit).or_default() += 1;
             }
         }
-        counts
+        for ((_, latencies), counts) in added.iter().zip(&counts) {
+            for (latency, count) in latencies {
+                let before = counts.get_item(latency)?.map_or(Ok(0), |before| before.extract::<i64>())?;
+                counts.set_item(latency, before + count)?;
+            }
+        }
+        Ok(added.into_iter().map(|(count, _)| count).collect())
     }
 
     /// Return the SENDs of a dict that wait for their receipts, in the form that `received` takes.

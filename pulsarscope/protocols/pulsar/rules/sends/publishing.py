@@ -418,10 +418,9 @@ class PublishRule(ConnectionRule):
         while start < len(frames):
             slowest = [publisher.slowest[0] for publisher in publishers if publisher.slowest is not None]
             stop = frames.unusual(start, self._fastest, self._longest, self._window_end, slowest)
-            for publisher, counts in zip(publishers, frames.latencies(start, stop), strict=True):
-                for latency, count in counts.items():
-                    publisher.in_flight -= count
-                    publisher.latencies[latency] += count
+            counts = frames.add_latencies(start, stop, [publisher.latencies for publisher in publishers])
+            for publisher, count in zip(publishers, counts, strict=True):
+                publisher.in_flight -= count
             if stop < len(frames):
                 handle(stop)
             start = stop + 1

@@ -24,20 +24,6 @@ def mark_of(row: FrameRow, metadata: dict[str, Any]) -> tuple[str, int, int] | N
     return None if checksum is None or not checksum.stored else (checksum.stored, metadata.get("publish_time", 0), row.payload_size or 0)
 
 
-class LatestMarks:
-    """Sequence ids and marks of the SENDs of a producer in columns from one on, without those that are handled as rows."""
-
-    def __init__(self, frames: Any, producer: int, start: int) -> None:
-        self._start = self._next = start
-        self._marks: list[tuple[int, Any]] = frames.marks(producer, start)
-
-    def until(self, index: int) -> list[tuple[int, Any]]:
-        """Return those before a SEND that were not returned yet; that one is handled as a row."""
-        marks = self._marks[self._next - self._start : max(index - self._start, 0)]
-        self._next = max(self._next, index + 1)
-        return marks
-
-
 def is_restamped(mark: Sequence[Any], other: Sequence[Any]) -> bool:
     """Return True when two SENDs differ only in their publish time.
 

@@ -299,10 +299,13 @@ class SentForm:
     def note_time(self, row: FrameRow, metadata: Mapping[str, Any]) -> None:
         """Note when a SEND was published by the client's clock."""
         published = metadata.get("publish_time", 0)
-        delay = row.time - published * MILLISECOND
+        self.note_times(row.time - published * MILLISECOND, published, published)
+
+    def note_times(self, delay: int, first: int, latest: int) -> None:
+        """Note the least time from the publication of SENDs to their capture, and their first and latest publish time."""
         self._delay = delay if self._published is None else min(self._delay, delay)
-        first, latest = self._published or (published, published)
-        self._published = min(first, published), max(latest, published)
+        before, after = self._published or (first, latest)
+        self._published = min(before, first), max(after, latest)
 
     def _may_be_late(self, row: FrameRow, gone: Gone) -> bool:
         """Return True when a SEND may have been in transit when the broker closed its producer."""

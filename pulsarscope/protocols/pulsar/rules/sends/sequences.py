@@ -14,7 +14,7 @@ from pulsarscope.model.bounded_tables import NOTHING, remember
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.evidence import may_lack, may_lack_frames
-from pulsarscope.protocols.pulsar.rules.sends.send_marks import LatestMarks, has_same_bytes, mark_of
+from pulsarscope.protocols.pulsar.rules.sends.send_marks import has_same_bytes, mark_of
 from pulsarscope.protocols.pulsar.rules.sends.sent import SentForm, SentRule, advise_on_batching
 from pulsarscope.protocols.pulsar.topics import bounded_name, topic_of_ledger
 
@@ -390,7 +390,7 @@ class SequenceRule(SentRule):
             else:
                 handle(index)
 
-    def sends(self, frames: Any, handle: Callable[[int], None]) -> bool:
+    def sends(self, frames: Any, handle: Callable[[int], None]) -> bool:  # noqa: ARG002 - of rows
         """Only count plain SENDs and receipts after the first ones; see `ConnectionRule.columns`."""
         producers = frames.producers
         sessions = [self._sessions.get(producer.id) for producer in producers]
@@ -398,27 +398,21 @@ class SequenceRule(SentRule):
             return False
         self._form.begin_columns(frames)
         for number, (producer, session) in enumerate(zip(producers, sessions, strict=True)):
-            sends, highest_ids = producer.sends, producer.highest_ids
-            sent, count = 0 if session is None else session.sent, len(sends)
-            measured = range(count if session is None else -(sent + 1) % KEPT_MAX, count, KEPT_MAX)
+            count = len(producer.sends)
             if producer.compressed is not None:
-                self._form.count_compressed(producer.id, *frames.compressed(number, measured.start, KEPT_MAX))
-            if session is None:
+                self._form.count_compressed(producer.id, *frames.compressed(number))
+            if session is None or session.inferred:
                 self._form.count_homeless(count)
+            if session is None:
                 continue
-            if session.inferred:
-                self._form.count_homeless(count - len(measured))
-            late = None if session.late is None else LatestMarks(frames, number, max(0, count - KEPT_MAX))
-            for index in measured:
-                if late is not None and session.late is not None:
-                    session.late.extend(late.until(index))
-                session.sent, session.chunk = sent + index, None
-                session.highest = highest_ids[index - 1] if index else session.highest
-                handle(sends[index])
-            if late is not None and session.late is not None:
-                session.late.extend(late.until(count))
-            if sends:
-                session.sent, session.chunk, session.highest = sent + count, None, highest_ids[-1]
+            if (sampled := frames.sampled(number, -(session.sent + 1) % KEPT_MAX, KEPT_MAX)) is not None and not session.copies:
+                measured, size, session.sent_at, *times = sampled
+                session.measured, session.size = session.measured + measured, session.size + size
+                self._form.note_times(*times)
+            if count:
+                if session.late is not None:
+                    session.late.extend(frames.marks(number, max(0, count - KEPT_MAX)))
+                session.sent, session.chunk, session.highest = session.sent + count, None, producer.highest_ids[-1]
                 session.ranges = session.ranges or producer.ranges
             if producer.receipts:
                 session.confirmed = max(session.confirmed, producer.confirmed)
