@@ -191,6 +191,8 @@ class Timeline:
         if dissector is None:
             return FrameBatch()
         if self._unassigned is not None:
+            if frames.rows and self._unassigned.rows and frames.rows[0].file != self._unassigned.rows[-1].file:
+                self._unassigned.moments[:] = [0] * len(self._unassigned)  # all packets of this file are later
             self._unassigned.extend(frames)
             frames = self._unassigned
         if not self._assign_roles(dissector, frames) and not at_end and len(frames) < UNASSIGNED_FRAMES_MAX:

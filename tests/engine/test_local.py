@@ -28,7 +28,7 @@ from pulsarscope.output.export.arrow import table
 from tests.places import CAPTURES
 from tests.scenarios import Conversation, Packet, Single, batch, command_frame, message_metadata, payload_frame, write_pcap, write_pcapng
 from tests.scenarios.both_readers import installed_reader
-from tests.scenarios.commands import CONNECT, CONNECTED, PING, message, receipt, send
+from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, message, receipt, send
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import Segment, bridged, doubled, packets_of, resegmented, retimed, segments_of, shuffled
 from tests.scenarios.wrapping import FRAME_WRAPPERS, Wrapper, fragments, framed
@@ -550,6 +550,29 @@ class TestRun:
             ("frame", "1:2", 2),
             ("connection", "1:2", 2),
         ]
+
+    @pytest.mark.parametrize("between", [0, 1, 5])
+    @pytest.mark.parametrize("known", [False, True])
+    def test_frames_that_identified_no_client_come_before_those_of_later_files(self, tmp_path: Path, between: int, known: bool) -> None:
+        """An idle connection from before the capture, and files in which its packets have the same numbers, or lower ones."""
+        talk = Conversation(("10.0.0.1", 40001))
+        for _ in range(3):
+            talk.client(PING).server(PONG).server(PING).client(PONG).wait(30_000_000_000)
+        if known:
+            talk.client(send(sequence_id=1))
+        other = Conversation(("10.0.0.1", 40002), start_ns=talk.packets[0].time_ns - 1_000_000_000)
+        for _ in range(between):
+            other.client(PING)
+        third = len(talk.packets) // 3
+        files = [[*other.packets, *talk.packets[:third]], talk.packets[third : 2 * third], talk.packets[2 * third :]]
+        paths = [write_pcap(tmp_path / f"{number}.pcap", packets) for number, packets in enumerate(files)]
+        name = f"0:{len(other.packets) + 1}"
+        rows = [row for row in rows_of(*paths, records=frozenset({"frame"})) if row.connection == name]
+        assert len(rows) == 12 + known
+        assert [row.file for row in rows] == sorted(row.file for row in rows)
+        for direction in ("client", "server"):
+            offsets = [row.offset for row in rows if row.direction == direction]
+            assert offsets == sorted(offsets)
 
 
 class TestSeveralConnections:
