@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import wraps
 
-from pulsarscope.cli.arguments.options import CommandRequest
+from pulsarscope.cli.arguments.options import AnyRequest, CommandRequest
 from pulsarscope.cli.exit_codes import EXIT_DONE, EXIT_INCOMPLETE
 from pulsarscope.cli.signals import Interrupts
 from pulsarscope.cli.standard_error import warn
@@ -56,26 +57,31 @@ class CommandOutput:
         return self._sink is None or isinstance(self._sink, (FileSink, FolderSink))
 
 
-def run_with_output(run: Callable[[CommandOutput], int]) -> int:
-    """Run a command with its output and return its exit code. A closed pipe ends it quietly, a signal with a warning."""
-    from pulsarscope.engine.stall_warnings import stall_warnings
+def with_output(command: Callable[[AnyRequest, CommandOutput], int]) -> Callable[[AnyRequest], int]:
+    """Return a command that runs with an output, and its exit code. A closed pipe ends it quietly, a signal with a warning."""
 
-    with Interrupts() as interrupts:
-        output = CommandOutput(interrupts)
-        try:
-            with stall_warnings():
-                return run(output)
-        except BrokenPipeError:
-            output.abandon()
-            return EXIT_DONE
-        except KeyboardInterrupt:
-            return interrupted(is_absent=output.abandon())
-        except SystemExit as error:  # raised by other packages: our own exit codes are return values
-            output.abandon()
-            raise internal_error(error) from error
-        except BaseException:
-            output.abandon()
-            raise
+    @wraps(command)
+    def run(request: AnyRequest) -> int:
+        from pulsarscope.engine.stall_warnings import stall_warnings
+
+        with Interrupts() as interrupts:
+            output = CommandOutput(interrupts)
+            try:
+                with stall_warnings():
+                    return command(request, output)
+            except BrokenPipeError:
+                output.abandon()
+                return EXIT_DONE
+            except KeyboardInterrupt:
+                return interrupted(is_absent=output.abandon())
+            except SystemExit as error:  # raised by other packages: our own exit codes are return values
+                output.abandon()
+                raise internal_error(error) from error
+            except BaseException:
+                output.abandon()
+                raise
+
+    return run
 
 
 def interrupted(*, is_absent: bool = False) -> int:

@@ -15,7 +15,7 @@ from pulsarscope.analysis.packet_selection import PacketSelection
 from pulsarscope.cli.arguments.extract_request import ExtractRequest
 from pulsarscope.cli.arguments.options import NEVER, CommandRequest
 from pulsarscope.cli.arguments.read_options import engine_options, filter_of, record_kinds
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import exit_code
@@ -46,45 +46,43 @@ IN_COLUMNS = frozenset({ConnectionRow.kind, ExchangeRow.kind, FindingRow.kind})
 """Kinds of records whose rows are made while frames stay in the columns of a compiled reader."""
 
 
-def write_packets(request: ExtractRequest) -> int:
+@with_output
+def write_packets(request: ExtractRequest, output: CommandOutput) -> int:
     """Copy the packets and return the exit code."""
     kinds = record_kinds(request.kinds or (ConnectionRow.kind if request.filter is None else FrameRow.kind))
     if request.out in (None, "-") and is_terminal(sys.stdout):
         raise UsageError("a capture cannot be written to a terminal: name a file with -o")
 
-    def run_extraction(output: CommandOutput) -> int:
-        row_filter = filter_of(request, kinds)
-        redact = request.redact or request.mask_key is not None
-        key = mask_key("--redact-key", request.mask_key) if redact else None
-        with rereadable(request.files, output.interrupts) as files, ExitStack() as stack:
-            options = _options(request, kinds, row_filter)
-            redaction = None
-            run: RowsRun
-            copied: Iterable[SelectedPackets]
-            # An index has neither the bytes of frames nor the findings of a run that a limit ends.
-            indexed = key is None and request.limit is None
-            if indexed and (by_index := run_from_index(files, options, row_filter, quiet=request.quiet)) is not None:
-                run, sink = by_index, output.open(request, by_index.inputs.paths)
-                selection = _select(request, kinds, row_filter, by_index, None)
-                copied = by_index.selected(selection, all_flags=request.context)
+    row_filter = filter_of(request, kinds)
+    redact = request.redact or request.mask_key is not None
+    key = mask_key("--redact-key", request.mask_key) if redact else None
+    with rereadable(request.files, output.interrupts) as files, ExitStack() as stack:
+        options = _options(request, kinds, row_filter)
+        redaction = None
+        run: RowsRun
+        copied: Iterable[SelectedPackets]
+        # An index has neither the bytes of frames nor the findings of a run that a limit ends.
+        indexed = key is None and request.limit is None
+        if indexed and (by_index := run_from_index(files, options, row_filter, quiet=request.quiet)) is not None:
+            run, sink = by_index, output.open(request, by_index.inputs.paths)
+            selection = _select(request, kinds, row_filter, by_index, None)
+            copied = by_index.selected(selection, all_flags=request.context)
+        else:
+            run = first = start_run(files, options, request.jobs)
+            redaction = None if key is None else _redaction(key, first, stack)
+            sink = output.open(request, first.inputs.paths)
+            selection = _select(request, kinds, row_filter, first, redaction)
+            if redaction is not None:
+                copied = _redacted_packets(_redact(request, first, selection, redaction), selection, redaction)
             else:
-                run = first = start_run(files, options, request.jobs)
-                redaction = None if key is None else _redaction(key, first, stack)
-                sink = output.open(request, first.inputs.paths)
-                selection = _select(request, kinds, row_filter, first, redaction)
-                if redaction is not None:
-                    copied = _redacted_packets(_redact(request, first, selection, redaction), selection, redaction)
-                else:
-                    whole = first if request.limit is None else _annotate(request, kinds, first, selection)
-                    if whole.fragmented:  # a redacted packet is built anew and never fragmented
-                        _select_fragments(request, whole, selection)
-                    copied = some_packets(whole.inputs, whole.starts, selection)
-            _copy(request, run, selection, sink, copied, redaction)
-            if not request.quiet:
-                _warn_of_nothing(selection, kinds, row_filter)
-        return exit_code(request.fail_on, run)
-
-    return run_with_output(run_extraction)
+                whole = first if request.limit is None else _annotate(request, kinds, first, selection)
+                if whole.fragmented:  # a redacted packet is built anew and never fragmented
+                    _select_fragments(request, whole, selection)
+                copied = some_packets(whole.inputs, whole.starts, selection)
+        _copy(request, run, selection, sink, copied, redaction)
+        if not request.quiet:
+            _warn_of_nothing(selection, kinds, row_filter)
+    return exit_code(request.fail_on, run)
 
 
 def _warn_of_nothing(selection: PacketSelection, kinds: tuple[str, ...], row_filter: Filter | None) -> None:

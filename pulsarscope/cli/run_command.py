@@ -24,7 +24,7 @@ from pulsarscope.cli.arguments.row_request import (
     takes_columns,
     with_payload,
 )
-from pulsarscope.cli.command_output import CommandOutput, interrupted, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, interrupted, with_output
 from pulsarscope.cli.encoded_rows import AnyEncoding, Encoding, OnceEncoding, damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_INCOMPLETE, exit_code
@@ -46,23 +46,13 @@ if TYPE_CHECKING:
     from pulsarscope.filter import RowFilter
 
 
-def run_command(request: CommandRequest) -> int:
+@with_output
+def run_command(request: CommandRequest, command_output: CommandOutput) -> int:
     """Write the rows of a request, and return the exit code. Raises UsageError, CaptureError or OutputError."""
     kinds = kinds_of(request)
     request = with_payload(request, kinds)
     name = output_name(request, kinds)
     check_growing(request)
-
-    def run_rows(command_output: CommandOutput) -> int:
-        with _captures_of(request) as files:
-            given = msgspec.structs.replace(request, files=files)
-            encoding, row_filter = encoding_of(given, kinds, name), row_filter_of(given, kinds)
-            if not (request.redact or request.mask_key is not None):
-                return run_files(command_output, given, row_filter, encoding)
-            from pulsarscope.cli.redacted_input import shared_input  # most runs show captures as they are
-
-            with shared_input(given, command_output, row_filter, lambda each: run_options(each, kinds, row_filter)) as shared:
-                return shared.exit_code(run_files(command_output, shared.request, shared.row_filter, encoding))
 
     def run_files(
         command_output: CommandOutput, request: CommandRequest, row_filter: RowFilter | None, rows_encoding: Encoding | None
@@ -113,7 +103,15 @@ def run_command(request: CommandRequest) -> int:
             warn_of_absent_names(request, row_filter)
             return code
 
-    return run_with_output(run_rows)
+    with _captures_of(request) as files:
+        given = msgspec.structs.replace(request, files=files)
+        encoding, row_filter = encoding_of(given, kinds, name), row_filter_of(given, kinds)
+        if not (request.redact or request.mask_key is not None):
+            return run_files(command_output, given, row_filter, encoding)
+        from pulsarscope.cli.redacted_input import shared_input  # most runs show captures as they are
+
+        with shared_input(given, command_output, row_filter, lambda each: run_options(each, kinds, row_filter)) as shared:
+            return shared.exit_code(run_files(command_output, shared.request, shared.row_filter, encoding))
 
 
 def _captures_of(request: CommandRequest) -> AbstractContextManager[Sequence[str]]:

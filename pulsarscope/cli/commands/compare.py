@@ -15,7 +15,7 @@ from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.cli.arguments.declarations import argument, option
 from pulsarscope.cli.arguments.options import CommandRequest, ReportFormatOption, ReportRequest, VerdictOption
 from pulsarscope.cli.arguments.read_options import filter_of
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE, EXIT_FINDING
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, CountedRows, diagnosis_of, read_all, report_options, run_options
@@ -53,7 +53,8 @@ class CompareRequest(ReportRequest, frozen=True, kw_only=True):
         return self.format is None and (self.out or "").endswith(HTML)
 
 
-def compare(request: CompareRequest) -> int:
+@with_output
+def compare(request: CompareRequest, output: CommandOutput) -> int:
     """Compare two captures, before and after.
 
     Latencies, rates, errors and findings, topics and producers that appeared or vanished; the largest change comes first.
@@ -64,35 +65,32 @@ def compare(request: CompareRequest) -> int:
 
         require_jinja()
 
-    def run_comparison(output: CommandOutput) -> int:
-        engine_options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS}, rules=True)
-        engine_options = msgspec.structs.replace(engine_options, columns=request.filter is None)
-        prepare = CountedRows() if request.filter is None else None
-        runs = [start_run([name], engine_options, request.jobs, prepare) for name in (request.before, request.after)]
-        paths, dissectors = [path for run in runs for path in run.inputs.paths], runs[0].dissectors.values()
-        sink = output.open(request, paths)
-        compared, damaged = [], False
-        while runs:
-            run = runs.pop(0)
-            gc.collect()  # the previous run and its engine refer to each other
-            compared.append(_read(run, request, engine_options))
-            damaged = damaged or run.damaged
-        comparison = Comparison(*compared)
-        if request.writes_page:
-            sink.write(_page(comparison, request, dissectors))
-        elif request.format is not None:
-            sink.write(report_bytes(comparison.records(), request.format))
-        else:
-            from pulsarscope.output.render.comparison import comparison_text  # for text only
+    engine_options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS}, rules=True)
+    engine_options = msgspec.structs.replace(engine_options, columns=request.filter is None)
+    prepare = CountedRows() if request.filter is None else None
+    runs = [start_run([name], engine_options, request.jobs, prepare) for name in (request.before, request.after)]
+    paths, dissectors = [path for run in runs for path in run.inputs.paths], runs[0].dissectors.values()
+    sink = output.open(request, paths)
+    compared, damaged = [], False
+    while runs:
+        run = runs.pop(0)
+        gc.collect()  # the previous run and its engine refer to each other
+        compared.append(_read(run, request, engine_options))
+        damaged = damaged or run.damaged
+    comparison = Comparison(*compared)
+    if request.writes_page:
+        sink.write(_page(comparison, request, dissectors))
+    elif request.format is not None:
+        sink.write(report_bytes(comparison.records(), request.format))
+    else:
+        from pulsarscope.output.render.comparison import comparison_text  # for text only
 
-            options = report_options(request, paths, dissectors)
-            sink.write(comparison_text(comparison, (request.before, request.after), options))
-        sink.finish()
-        if damaged:
-            return EXIT_DAMAGED
-        return EXIT_FINDING if request.fail_on == "regression" and comparison.is_regression else EXIT_DONE
-
-    return run_with_output(run_comparison)
+        options = report_options(request, paths, dissectors)
+        sink.write(comparison_text(comparison, (request.before, request.after), options))
+    sink.finish()
+    if damaged:
+        return EXIT_DAMAGED
+    return EXIT_FINDING if request.fail_on == "regression" and comparison.is_regression else EXIT_DONE
 
 
 def _page(comparison: Comparison, request: CompareRequest, dissectors: Iterable[Dissector]) -> bytes:

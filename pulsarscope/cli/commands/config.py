@@ -12,7 +12,7 @@ from pulsarscope.cli.arguments.configured_options import configurable, configure
 from pulsarscope.cli.arguments.declarations import argument, option
 from pulsarscope.cli.arguments.options import CommandRequest, NoColorOption
 from pulsarscope.cli.arguments.typer_commands import ProfileOption
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.reports import report_options
 from pulsarscope.inputs.config_files import ConfigFile, Setting
@@ -40,15 +40,12 @@ class _Line(NamedTuple):
     origin: str
 
 
-def config(request: ConfigRequest) -> int:
+@with_output
+def config(request: ConfigRequest, output: CommandOutput) -> int:
     """Show the configuration and where each value comes from.
 
     Files are checked: unknown options and profiles are refused. --profile shows the values with that profile.
     """
-    return run_with_output(lambda output: _write_config(request, output))
-
-
-def _write_config(request: ConfigRequest, output: CommandOutput) -> int:
     if request.command is not None and request.command not in COMMANDS:
         raise UsageError(f'unknown command "{escape(request.command)}"{hint_for(request.command, [*COMMANDS])}')
     files = read_files()

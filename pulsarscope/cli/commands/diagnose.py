@@ -25,7 +25,7 @@ from pulsarscope.cli.arguments.options import (
     filter_option,
 )
 from pulsarscope.cli.arguments.read_options import filter_of, warn_of_absent_names
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.exit_codes import exit_code, failing_severities, findings_exit_code
 from pulsarscope.cli.growing_input import check_growing
 from pulsarscope.cli.redacted_input import shared_input
@@ -71,17 +71,13 @@ class DiagnoseRequest(ReportRequest, frozen=True, kw_only=True):
     fail_on: FailOnOption = "error"
 
 
-def diagnose(request: DiagnoseRequest) -> int:
+@with_output
+def diagnose(request: DiagnoseRequest, output: CommandOutput) -> int:
     """Find problems, with evidence and advice.
 
     A verdict, then the findings by kind, the worst first.
     """
     check_growing(request)
-
-    def run_diagnosis(output: CommandOutput) -> int:
-        row_filter = filter_of(request, (FindingRow.kind,))
-        with shared_input(request, output, row_filter, lambda each: run_options(each, EXPLAINING_KINDS, rules=True)) as shared:
-            return shared.exit_code(run_files(output, shared.request, shared.row_filter))
 
     def run_files(output: CommandOutput, request: DiagnoseRequest, row_filter: RowFilter | None) -> int:
         from pulsarscope.output.render.diagnosis import diagnosis_text
@@ -120,7 +116,9 @@ def diagnose(request: DiagnoseRequest) -> int:
                 return findings_exit_code(request.fail_on, diagnosis.severities)
             return exit_code(request.fail_on, run)
 
-    return run_with_output(run_diagnosis)
+    row_filter = filter_of(request, (FindingRow.kind,))
+    with shared_input(request, output, row_filter, lambda each: run_options(each, EXPLAINING_KINDS, rules=True)) as shared:
+        return shared.exit_code(run_files(output, shared.request, shared.row_filter))
 
 
 def _for_programs(request: DiagnoseRequest, diagnosis: Diagnosis, run: AnyRun, *, filtered: bool) -> bytes:

@@ -14,7 +14,7 @@ import msgspec
 
 from pulsarscope.cli.arguments.declarations import argument
 from pulsarscope.cli.arguments.options import CommandRequest, ListFormatOption, OutOption
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.filter import Catalogue
 from pulsarscope.filter.reference import FieldEntry, field_entries
@@ -44,15 +44,12 @@ class FieldsRequest(CommandRequest, frozen=True, kw_only=True):
     out: OutOption = None
 
 
-def fields(request: FieldsRequest) -> int:
+@with_output
+def fields(request: FieldsRequest, output: CommandOutput) -> int:
     """List the fields that a filter (-Y) can name.
 
     With their types, their meaning and an example of each.
     """
-    return run_with_output(lambda output: _write_fields(request, output))
-
-
-def _write_fields(request: FieldsRequest, output: CommandOutput) -> int:
     if not (entries := list(field_entries(catalogue(), request.prefix or ""))):
         names = [entry.name for entry in field_entries(catalogue())]
         raise UsageError(f'no field begins with "{request.prefix}"{hint_for(request.prefix or "", names, "pulsarscope fields lists all")}')

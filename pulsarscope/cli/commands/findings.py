@@ -8,7 +8,7 @@ import msgspec
 
 from pulsarscope.cli.arguments.declarations import argument, option
 from pulsarscope.cli.arguments.options import CommandRequest, NoColorOption, OutOption, ReportFormatOption
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.reports import report_options
 from pulsarscope.model.errors import UsageError
@@ -29,15 +29,12 @@ class FindingsRequest(CommandRequest, frozen=True, kw_only=True):
     no_color: NoColorOption = False
 
 
-def findings(request: FindingsRequest) -> int:
+@with_output
+def findings(request: FindingsRequest, output: CommandOutput) -> int:
     """List the findings, or explain one.
 
     What it means, what to try, the limits that decide it (--threshold), and an example.
     """
-    return run_with_output(lambda output: _write_findings(request, output))
-
-
-def _write_findings(request: FindingsRequest, output: CommandOutput) -> int:
     from pulsarscope.dissect.plugins.finding_catalogue import finding_entries
     from pulsarscope.output.render.finding_catalogue import catalogue_text, entry_text
     from pulsarscope.protocols import make_dissectors

@@ -13,7 +13,7 @@ import typer
 from pulsarscope.cli.arguments.command_names import COMMANDS
 from pulsarscope.cli.arguments.declarations import argument
 from pulsarscope.cli.arguments.options import CommandRequest, NoColorOption
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.text import escape, hint_for
@@ -55,15 +55,12 @@ class HelpRequest(CommandRequest, frozen=True, kw_only=True):
     no_color: NoColorOption = False
 
 
-def help(request: HelpRequest) -> int:  # noqa: A001 - the name of the command
+@with_output
+def help(request: HelpRequest, output: CommandOutput) -> int:  # noqa: A001 - the name of the command
     """Show a page of the documentation.
 
     Without a topic, list them all. Into a pipe, pages are written as Markdown.
     """
-    return run_with_output(lambda output: _write_page(request, output))
-
-
-def _write_page(request: HelpRequest, output: CommandOutput) -> int:
     topic = request.topic
     if topic is not None and topic not in TOPICS and topic not in COMMANDS:
         raise UsageError(f'no topic "{escape(topic)}"{_elsewhere(topic)}')

@@ -11,7 +11,7 @@ import msgspec
 from pulsarscope.cli.arguments.declarations import option
 from pulsarscope.cli.arguments.options import CommandRequest, Files, JobsOption, QuietOption, ReadOptions
 from pulsarscope.cli.arguments.read_options import engine_options
-from pulsarscope.cli.command_output import run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
@@ -27,7 +27,6 @@ from pulsarscope.output.export.arrow import require_pyarrow
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pulsarscope.cli.command_output import CommandOutput
     from pulsarscope.engine.parallel import AnyRun
     from pulsarscope.index.identity import Identity
 
@@ -45,17 +44,14 @@ class IndexRequest(CommandRequest, frozen=True, kw_only=True):
     reading: ReadOptions = ReadOptions()
 
 
-def index(request: IndexRequest) -> int:
+@with_output
+def index(request: IndexRequest, output: CommandOutput) -> int:
     """Index captures, to make browse, decode -Y and follow fast.
 
     An index lists all frames of the named captures, and where their packets are. It is used as long as the captures do not change: -Y on
     time, topic, connection or command, and follow --topic and --connection, then read only the frames asked for; extract, their packets.
     """
     require_pyarrow("index needs")
-    return run_with_output(lambda output: _index(request, output))
-
-
-def _index(request: IndexRequest, output: CommandOutput) -> int:
     from pulsarscope.index.reader import open_index
     from pulsarscope.index.run import SERVED
 

@@ -28,7 +28,7 @@ from pulsarscope.cli.arguments.row_request import (
     takes_columns,
     with_payload,
 )
-from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, inputs_of, with_output
 from pulsarscope.cli.encoded_rows import OnceEncoding
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.cli.rotated_output import RotatedOutput, RotatedSink
@@ -110,7 +110,7 @@ def capture_and_decode(request: LiveRequest) -> int:
     if metrics_address is not None:
         require_prometheus()  # before any file is touched
 
-    def run_capture(command_output: CommandOutput) -> int:
+    def run_capture(request: LiveRequest, command_output: CommandOutput) -> int:
         row_filter = filter_of(request, kinds)
         encoding = encoding_of(request, kinds, name)
         followed = msgspec.structs.replace(request.reading, tls_keylog=None)  # the feed reads them while they grow
@@ -170,7 +170,7 @@ def capture_and_decode(request: LiveRequest) -> int:
             raise failure
         return code
 
-    return run_with_output(run_capture)
+    return with_output(run_capture)(request)
 
 
 def capture_only(request: LiveRequest) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pulsarscope.cli.arguments.declarations import argument, option
 from pulsarscope.cli.arguments.options import CommandRequest, LinesOption, ListFormatOption, NoColorOption, OutOption, QuietOption
 from pulsarscope.cli.arguments.read_options import choose
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.reports import ROWS_SHOWN, report_options
 from pulsarscope.cli.standard_error import warn
@@ -44,15 +44,12 @@ class RegistryRequest(CommandRequest, frozen=True, kw_only=True):
     quiet: QuietOption = False
 
 
-def registry(request: RegistryRequest) -> int:
+@with_output
+def registry(request: RegistryRequest, output: CommandOutput) -> int:
     """Show the registry of Kafka 0.7 from a dump of ZooKeeper.
 
     Brokers, topics, consumer groups, and which thread reads which partition from which byte.
     """
-    return run_with_output(lambda output: _write_registry(request, output))
-
-
-def _write_registry(request: RegistryRequest, output: CommandOutput) -> int:
     from pulsarscope.capture.formats.compression import ReadProgress, decompressed
     from pulsarscope.dissect.plugins.registry import read_registries
     from pulsarscope.protocols import make_dissectors

@@ -13,7 +13,7 @@ from pulsarscope.analysis.statistics import Statistics
 from pulsarscope.cli.arguments.declarations import option
 from pulsarscope.cli.arguments.options import CommandRequest, Files, JobsOption, OutOption, QuietOption, ReadOptions, filter_option
 from pulsarscope.cli.arguments.read_options import filter_of, warn_of_absent_names
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
 from pulsarscope.cli.reports import COUNTED_KINDS, EXPLAINING_KINDS, diagnosis_of, read_all, run_options
@@ -55,7 +55,8 @@ class ReportPageRequest(CommandRequest, frozen=True, kw_only=True):
     reading: ReadOptions = ReadOptions()
 
 
-def report(request: ReportPageRequest) -> int:
+@with_output
+def report(request: ReportPageRequest, output: CommandOutput) -> int:
     """Write a page (HTML) to read and to pass on.
 
     One HTML file that loads nothing: verdict, findings, charts over time, consumers, journeys and tables; no payloads,
@@ -72,47 +73,44 @@ def report(request: ReportPageRequest) -> int:
     tables = {name: table for name, table in report_tables(make_dissectors()).items() if not table.contents}
     kinds = frozenset[str]().union(*(table.kinds for table in tables.values()))
 
-    def run_report(output: CommandOutput) -> int:
-        from pulsarscope import __version__  # the package loads this module on its own
-        from pulsarscope.dissect.plugins.topic_names import join_topic_names
-        from pulsarscope.output.html.report import PageOptions, report_page
+    from pulsarscope import __version__  # the package loads this module on its own
+    from pulsarscope.dissect.plugins.topic_names import join_topic_names
+    from pulsarscope.output.html.report import PageOptions, report_page
 
-        row_filter = filter_of(request, COUNTED_KINDS)
-        options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *kinds}, rules=True)
-        run = start_run(request.files, options, request.jobs)
-        sink = output.open(request, run.inputs.paths)
-        once = CountedOnce()
-        statistics = Statistics(interval=FIRST_INTERVAL, filtered=row_filter is not None, outer_of=once.outer_of)
-        overview = Overview(statistics, diagnosis_of(run, options), tables)
-        if row_filter is not None:
-            row_filter.begin(run)
+    row_filter = filter_of(request, COUNTED_KINDS)
+    options = run_options(request, {*COUNTED_KINDS, *EXPLAINING_KINDS, *kinds}, rules=True)
+    run = start_run(request.files, options, request.jobs)
+    sink = output.open(request, run.inputs.paths)
+    once = CountedOnce()
+    statistics = Statistics(interval=FIRST_INTERVAL, filtered=row_filter is not None, outer_of=once.outer_of)
+    overview = Overview(statistics, diagnosis_of(run, options), tables)
+    if row_filter is not None:
+        row_filter.begin(run)
 
-        def consume(rows: Sequence[Any]) -> None:
-            overview.diagnosis.feed(rows)
-            overview.feed(rows if row_filter is None else list(row_filter.select(rows, once.endpoints)), once.endpoints)
-            inner = once.inner if row_filter is None else list(row_filter.select(once.inner, once.endpoints))
-            overview.feed_inner(inner, once.endpoints)
+    def consume(rows: Sequence[Any]) -> None:
+        overview.diagnosis.feed(rows)
+        overview.feed(rows if row_filter is None else list(row_filter.select(rows, once.endpoints)), once.endpoints)
+        inner = once.inner if row_filter is None else list(row_filter.select(once.inner, once.endpoints))
+        overview.feed_inner(inner, once.endpoints)
 
-        read_all(run, request, consume, once)
-        overview.diagnosis.start = overview.diagnosis.start if run.start is None else run.start
-        names = join_topic_names(run.dissectors.values())
-        note = "" if row_filter is None else f"Charts and tables: only what matches {request.filter}; the verdict is that of all."
-        page_options = PageOptions(
-            files=tuple(Path(path).name for path in run.inputs.paths),
-            limit=request.limit or TABLE_ROWS,
-            version=__version__,
-            short_topic=names.short,
-            base_topic=names.base,
-            outer_of=once.outer_of,
-            note=note,
-            key=key,
-        )
-        sink.write(report_page(overview, run.packets, page_options))
-        sink.finish()
-        warn_of_absent_names(request, row_filter)
-        return EXIT_DAMAGED if run.damaged else EXIT_DONE
-
-    return run_with_output(run_report)
+    read_all(run, request, consume, once)
+    overview.diagnosis.start = overview.diagnosis.start if run.start is None else run.start
+    names = join_topic_names(run.dissectors.values())
+    note = "" if row_filter is None else f"Charts and tables: only what matches {request.filter}; the verdict is that of all."
+    page_options = PageOptions(
+        files=tuple(Path(path).name for path in run.inputs.paths),
+        limit=request.limit or TABLE_ROWS,
+        version=__version__,
+        short_topic=names.short,
+        base_topic=names.base,
+        outer_of=once.outer_of,
+        note=note,
+        key=key,
+    )
+    sink.write(report_page(overview, run.packets, page_options))
+    sink.finish()
+    warn_of_absent_names(request, row_filter)
+    return EXIT_DAMAGED if run.damaged else EXIT_DONE
 
 
 def _other_suffix(out: str | None) -> str | None:

@@ -13,7 +13,7 @@ import msgspec
 
 import pulsarscope
 from pulsarscope.cli.arguments.options import CommandRequest
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.model.errors import InternalError, PulsarscopeError, UsageError
 from pulsarscope.model.platform import install_command, load_native
@@ -53,29 +53,12 @@ class SelftestRequest(CommandRequest, frozen=True, kw_only=True):
     """Options of `selftest`: none."""
 
 
-def selftest(request: SelftestRequest) -> int:
+@with_output
+def selftest(request: SelftestRequest, output: CommandOutput) -> int:
     """Check this installation against the bundled captures.
 
     Compares the rows with the expected ones; says which reader works and which extras are installed. The exit code is 6 when rows differ.
     """
-    return run_with_output(lambda output: _compare_captures(request, output))
-
-
-def decoded(path: Path) -> Expected:
-    """Decode a complete capture. Raises PulsarscopeError on failure."""
-    counts, digest = Counter[str](), sha256()
-    for row in pulsarscope.open(path).records(*KINDS):
-        counts[row.kind] += 1
-        digest.update(msgspec.json.encode(row))
-    return Expected(dict(sorted(counts.items())), digest.hexdigest())
-
-
-def expected_rows() -> Mapping[str, Expected]:
-    """Return the expected rows by capture."""
-    return msgspec.json.decode(EXPECTED.read_bytes(), type=dict[str, Expected])
-
-
-def _compare_captures(request: SelftestRequest, output: CommandOutput) -> int:
     expected = expected_rows()
     folder = next((folder for folder in FOLDERS if all((folder / name).is_file() for name in expected)), None)
     if folder is None:
@@ -96,6 +79,20 @@ def _compare_captures(request: SelftestRequest, output: CommandOutput) -> int:
     if wrong:
         raise InternalError(f"{wrong} of {len(expected)} captures do not decode as expected; install pulsarscope again")
     return EXIT_DONE
+
+
+def decoded(path: Path) -> Expected:
+    """Decode a complete capture. Raises PulsarscopeError on failure."""
+    counts, digest = Counter[str](), sha256()
+    for row in pulsarscope.open(path).records(*KINDS):
+        counts[row.kind] += 1
+        digest.update(msgspec.json.encode(row))
+    return Expected(dict(sorted(counts.items())), digest.hexdigest())
+
+
+def expected_rows() -> Mapping[str, Expected]:
+    """Return the expected rows by capture."""
+    return msgspec.json.decode(EXPECTED.read_bytes(), type=dict[str, Expected])
 
 
 def _counts(rows: Expected) -> str:

@@ -27,7 +27,7 @@ from pulsarscope.cli.arguments.options import (
     SecretsOption,
 )
 from pulsarscope.cli.arguments.read_options import engine_options
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
@@ -67,16 +67,13 @@ class SqlRequest(CommandRequest, frozen=True, kw_only=True):
     reading: ReadOptions = ReadOptions()
 
 
-def sql(request: SqlRequest) -> int:
+@with_output
+def sql(request: SqlRequest, output: CommandOutput) -> int:
     """Query the records of captures in SQL.
 
     Tables: frame, message, exchange, connection, finding, journey, with the columns of the records; those that the query
     reads are decoded. Times are nanoseconds since the epoch: make_timestamp_ns(time).
     """
-    return run_with_output(lambda output: _run_query(request, output))
-
-
-def _run_query(request: SqlRequest, output: CommandOutput) -> int:
     from pulsarscope.output.export.database import RecordDatabase
 
     if identity(request.query) is not None:

@@ -24,7 +24,7 @@ from pulsarscope.cli.arguments.options import (
 )
 from pulsarscope.cli.arguments.quantities import quantity
 from pulsarscope.cli.arguments.read_options import choose, filter_of, warn_of_absent_names
-from pulsarscope.cli.command_output import CommandOutput, inputs_of, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, inputs_of, with_output
 from pulsarscope.cli.exit_codes import exit_code
 from pulsarscope.cli.growing_input import check_growing
 from pulsarscope.cli.redacted_input import shared_input
@@ -80,7 +80,8 @@ class StatsRequest(ReportRequest, frozen=True, kw_only=True):
     fail_on: FailOnOption = NEVER
 
 
-def stats(request: StatsRequest) -> int:
+@with_output
+def stats(request: StatsRequest, output: CommandOutput) -> int:
     """Count connections, topics, commands and latencies.
 
     Messages, bytes and latencies by connection, topic, producer, subscription, command and request.
@@ -96,11 +97,6 @@ def stats(request: StatsRequest) -> int:
         report_bytes(dict.fromkeys(sections, ()), "csv")  # refused before anything is read
 
     check_growing(request)
-
-    def run_statistics(output: CommandOutput) -> int:
-        row_filter = filter_of(request, COUNTED_KINDS)
-        with shared_input(request, output, row_filter, lambda each: run_options(each, COUNTED_KINDS, rules=False)) as shared:
-            return shared.exit_code(count(output, shared.request, shared.row_filter))
 
     def count(output: CommandOutput, request: StatsRequest, row_filter: RowFilter | None) -> int:
         counted = Sections(sections, tables, interval=interval, selection=row_filter)
@@ -130,7 +126,9 @@ def stats(request: StatsRequest) -> int:
             warn_of_absent_names(request, row_filter)
             return exit_code(request.fail_on, run) if incomplete is None else incomplete
 
-    return run_with_output(run_statistics)
+    row_filter = filter_of(request, COUNTED_KINDS)
+    with shared_input(request, output, row_filter, lambda each: run_options(each, COUNTED_KINDS, rules=False)) as shared:
+        return shared.exit_code(count(output, shared.request, shared.row_filter))
 
 
 def _draw(request: StatsRequest, statistics: Statistics, paths: Sequence[str]) -> None:

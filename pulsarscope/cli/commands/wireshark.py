@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 
 from pulsarscope.cli.arguments.declarations import option
 from pulsarscope.cli.arguments.options import CommandRequest
-from pulsarscope.cli.command_output import CommandOutput, run_with_output
+from pulsarscope.cli.command_output import CommandOutput, with_output
 from pulsarscope.cli.exit_codes import EXIT_DONE
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.text import printable
@@ -49,7 +49,8 @@ class WiresharkRequest(CommandRequest, frozen=True, kw_only=True):
     lua: Annotated[bool, option("--lua", help="Write the dissector to standard output, for tshark -X lua_script:FILE.")] = False
 
 
-def wireshark(request: WiresharkRequest) -> int:
+@with_output
+def wireshark(request: WiresharkRequest, output: CommandOutput) -> int:
     """Set up Wireshark: a Pulsar dissector and live capture.
 
     The dissector, in Lua, shows all commands and fields, entry metadata, batches and checksums; it recognises Pulsar by its content, also
@@ -58,10 +59,6 @@ def wireshark(request: WiresharkRequest) -> int:
     """
     if request.install + request.remove + request.lua > 1:
         raise UsageError("give one of --install, --remove and --lua")
-    return run_with_output(lambda output: _set_up(request, output))
-
-
-def _set_up(request: WiresharkRequest, output: CommandOutput) -> int:
     from pulsarscope.protocols import wireshark_dissector
 
     dissector = wireshark_dissector()
