@@ -1,8 +1,8 @@
 """Write the source of the fast reader: one straight-line function for each message of which connections are full.
 
-Clients and brokers write the fields of a message in the order of their numbers. A generated function follows that order without a table
-and raises `UncommonFormError` or another of FALLBACK_ERRORS on anything else: an unknown field, another order, a field that must not
-repeat, an unknown number of an enumeration.
+Clients and brokers write the fields of a message in the order of their numbers. A generated function reads the required fields in that
+order without a table, passes the others to `read_optional`, and raises `UncommonFormError` or another of FALLBACK_ERRORS on anything else:
+an unknown field, another order, a field that must not repeat, an unknown number of an enumeration.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ from pulsarscope.protocols.pulsar.frame.fast_path import (
     long_int64,
     long_size,
     long_uint32,
+    optional_fields,
     read_name,
+    read_optional,
     read_time,
     remember_rest,
 )
@@ -63,19 +65,19 @@ from pulsarscope.protocols.pulsar.frame.schema import ENUMS
 '''
 
 NUMBER = """\
-{name} = data[at + {tag_bytes}]
-at += {read_bytes}
+{name} = data[at + 1]
+at += 2
 if {name} > 127:
     {name}, at = {long}(data, at, {name})
 """
 """A number after its tag; `long` reads one of several bytes."""
 
 TIME = """\
-{name} = TIMES.get(data[at + {tag_bytes} : at + {tag_bytes} + 6], 0)
+{name} = TIMES.get(data[at + 1 : at + 7], 0)
 if {name}:
-    at += {tag_bytes} + 6
+    at += 7
 else:
-    {name}, at = read_time(data, at + {tag_bytes})
+    {name}, at = read_time(data, at + 1)
 """
 
 NAME = """\
@@ -88,8 +90,8 @@ else:
 """
 
 LENGTH = """\
-size = data[at + {tag_bytes}]
-at += {read_bytes}
+size = data[at + 1]
+at += 2
 if size > 127:
     size, at = long_size(data, at, size, end)
 stop = at + size
@@ -97,20 +99,17 @@ stop = at + size
 """The length of a text or a message; short ones are not compared with `end`, which is checked once, after the last field."""
 
 REST = """\
-    return {name}_rest(data, at, end, out)
+    return out if at == end else {name}_rest(data, at, end, out)
 
 
 def {name}_rest(data: bytes, at: int, end: int, out: dict[str, Any]) -> dict[str, Any]:
     raw = data[at:end]
     rest = RESTS.get(raw)
     if rest is None:
-        rest = {name}_optional(data, at, end, {{}})
+        rest = read_optional(data, at, end, {{}}, _{fields})
         remember_rest(raw, rest)
     out.update(rest)
     return out
-
-
-def {name}_optional(data: bytes, at: int, end: int, out: dict[str, Any]) -> dict[str, Any]:
 """
 """Optional fields, which neighbouring messages often share, after the required ones."""
 
@@ -191,15 +190,12 @@ def single_messages(
 def _batch_function(rows: Iterable[FieldRow]) -> str:
     """Return the loop of BATCH with its varints and lengths filled in."""
     kinds = {row[1]: row[2] for row in rows}
-    length = LENGTH.format(tag_bytes=1, read_bytes=2)
-    numbers = {
-        name: NUMBER.format(name=name, tag_bytes=1, read_bytes=2, long=_LONG[kinds[name]]) for name in ("payload_size", "sequence_id")
-    }
+    numbers = {name: NUMBER.format(name=name, long=_LONG[kinds[name]]) for name in ("payload_size", "sequence_id")}
     return BATCH.format(
-        pair=_indented(length, 5).rstrip(),
-        key=_indented(length, 5).rstrip(),
-        value=_indented(length, 5).rstrip(),
-        partition_key=_indented(length, 4).rstrip(),
+        pair=_indented(LENGTH, 5).rstrip(),
+        key=_indented(LENGTH, 5).rstrip(),
+        value=_indented(LENGTH, 5).rstrip(),
+        partition_key=_indented(LENGTH, 4).rstrip(),
         payload_size=_indented(numbers["payload_size"], 3).rstrip(),
         sequence_id=_indented(numbers["sequence_id"], 4).rstrip(),
     )
@@ -211,7 +207,7 @@ _LONG = {"int64": "long_int64", "uint64": "long_int64", "int32": "long_int32", "
 def readers_text(messages: Mapping[str, tuple[FieldRow, ...]], enums: Mapping[str, Mapping[int, str]]) -> str:
     """Return the generated module: a function for each message that the roots reach, and the table of these functions."""
     names = list(reached(messages))
-    used = sorted({row[4] for name in names for row in messages[name] if row[2] == "enum"})
+    used = sorted({row[4] for name in names for row in messages[name] if row[2] == "enum" and row[3] == "required"})
     lines = [HEAD]
     for name in used:
         if max(enums[name]) > 127:
@@ -261,10 +257,17 @@ def _indented(text: str, levels: int) -> str:
 
 
 def _function(message: str, rows: Iterable[FieldRow]) -> Iterator[str]:
-    """Generate the function of a message: leading required fields go into a literal, the others follow in order of their numbers."""
+    """Generate the function of a message, whose required fields come first and go into a literal, and the table of its other fields."""
     rows = sorted(rows)
-    leading = next((index for index, row in enumerate(rows) if row[3] != "required" or row[0] > 15), len(rows))
-    required, others = rows[:leading], rows[leading:]
+    required = [row for row in rows if row[3] == "required"]
+    others = rows[len(required) :]
+    if required != rows[: len(required)]:
+        problem = f"{message} has a required field after an optional one"
+        raise ValueError(problem)
+    if others:
+        inner = sorted({row[4] for row in others if row[2] == "message" and row[4] != message})
+        readers = "".join(f", {name}={_snake(name)}" for name in inner)
+        yield f'_{_snake(message).upper()} = optional_fields("{message}"{readers})\n\n\n'
     yield f"def {_snake(message)}(data: bytes, at: int, end: int) -> dict[str, Any]:\n"
     for row in required:
         if message in SPLIT and row[1] in NAMES:
@@ -274,63 +277,28 @@ def _function(message: str, rows: Iterable[FieldRow]) -> Iterator[str]:
             yield _indented(_value(row, _local(row)), 1)
     literal = ", ".join(f'"{row[1]}": {_local(row)}' for row in required)
     yield f"    out: dict[str, Any] = {{{literal}}}\n"
-    if not any(row[3] == "required" for row in others):
-        yield "    if at == end:\n        return out\n"
     if message in SPLIT:
-        yield REST.format(name=_snake(message))
-    if others:
-        yield "    value: Any\n"
-        if any(row[3] == "repeated" for row in others):
-            yield "    items: list[Any]\n"
-        yield "    tag = data[at]\n"
-    wide = False
-    for index, row in enumerate(others):
-        if row[0] > 15 and not wide:
-            wide = True
-            yield "    if tag > 127:\n        tag += data[at + 1] << 8\n"
-        yield from _optional(row, message, ends=all(later[3] != "required" for later in others[index + 1 :]))
-    yield "    raise UncommonFormError\n"
-
-
-def _optional(row: FieldRow, message: str, *, ends: bool) -> Iterator[str]:
-    """Generate an optional field, or a required one after an optional field; with `ends`, the message may end after it."""
-    number, name, _, label, inner = row
-    if inner == message:  # only the reference counts the nesting of messages
-        return
-    following = "tag = data[at] + (data[at + 1] << 8)" if number > 15 else "tag = data[at]"
-    after = (["if at == end:", "    return out"] if ends else []) + [following]
-    if label == "repeated":
-        yield _indented(f'if tag == {_tag(row)}:\n    items = out["{name}"] = []\n    while tag == {_tag(row)}:', 1)
-        loop = [*after[:-1], "if at >= end:", "    raise UncommonFormError", after[-1]]
-        yield _indented(_value(row, "value", "items.append({})") + "\n".join(loop), 3)
-        return
-    read = _value(row, "value", f'out["{name}"] = {{}}') + "\n".join(after)
-    if label == "required":
-        yield _indented(f"if tag != {_tag(row)}:\n    raise UncommonFormError", 1)
-        yield _indented(read, 1)
+        yield REST.format(name=_snake(message), fields=_snake(message).upper())
+    elif others:
+        yield f"    return out if at == end else read_optional(data, at, end, out, _{_snake(message).upper()})\n"
     else:
-        yield _indented(f"if tag == {_tag(row)}:", 1)
-        yield _indented(read, 2)
+        yield "    if at != end:\n        raise UncommonFormError\n    return out\n"
 
 
 def _tag(row: FieldRow) -> int:
-    """Return the bytes of a field's tag as a little-endian number."""
-    tag = row[0] << 3 | (2 if row[2] in {"string", "bytes", "message"} else 0)
-    return tag if tag < 128 else (tag & 127 | 128) + (tag >> 7 << 8)
+    """Return the tag of a field, which has one byte."""
+    return row[0] << 3 | (2 if row[2] in {"string", "bytes", "message"} else 0)
 
 
-def _value(row: FieldRow, variable: str, store: str = "") -> str:
-    """Return lines that read a tag and the value after it into a variable, or pass the value to the statement `store`, at its {}."""
-    number, field, kind, _, inner = row
-    tag_bytes = 2 if number > 15 else 1
-    sizes = {"tag_bytes": tag_bytes, "read_bytes": tag_bytes + 1}
-    if field in TIMES or kind in _LONG:
-        form = TIME if field in TIMES else NUMBER
-        return form.format(name=variable, long=_LONG[kind], **sizes) + (f"{store.format(variable)}\n" if store else "")
-    store = store or f"{variable} = {{}}"
+def _value(row: FieldRow, name: str) -> str:
+    """Return lines that read a tag and the value after it into a variable."""
+    _, field, kind, _, inner = row
+    if field in TIMES:
+        return TIME.format(name=name)
+    if kind in _LONG:
+        return NUMBER.format(name=name, long=_LONG[kind])
     if kind in {"bool", "enum"}:
-        names = "BOOLS" if kind == "bool" else _enum(inner)
-        return f"{store.format(f'{names}[data[at + {tag_bytes}]]')}\nat += {tag_bytes + 1}\n"
-    text = "KEYS[data[at:stop]]" if variable == "key_" else "data[at:stop].decode()"
+        return f"{name} = {'BOOLS' if kind == 'bool' else _enum(inner)}[data[at + 1]]\nat += 2\n"
+    text = "KEYS[data[at:stop]]" if name == "key_" else "data[at:stop].decode()"
     read = {"string": text, "bytes": "data[at:stop]"}.get(kind) or f"{_snake(inner)}(data, at, stop)"
-    return f"{LENGTH.format(**sizes)}{store.format(read)}\nat = stop\n"
+    return f"{LENGTH}{name} = {read}\nat = stop\n"

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pulsarscope.protocols.pulsar.frame.protobuf import WireError, varint
+from pulsarscope.protocols.pulsar.frame.schema import ENUMS, MESSAGES
 from pulsarscope.protocols.pulsar.frame.secret_fields import is_secret_name
 
 MEMO_MAX = 4096
@@ -121,12 +122,13 @@ def long_int64(data: bytes, at: int, low: int) -> tuple[int, int]:
     if byte < 128:
         return low, at + 1
     byte = data[at + 1]
+    low += (byte << 14) - 16384
     if byte < 128:
-        return low + (byte << 14) - 16384, at + 2
+        return low, at + 2
     if data.startswith(_MINUS_ONE, at - 1):
         return -1, at + 9
-    value, at = varint(data, at - 1)
-    return _int64(value), at
+    high, at = varint(data, at + 2, 43)
+    return _int64(low - (1 << 21) + (high << 21) & 0xFFFF_FFFF_FFFF_FFFF), at
 
 
 def long_int32(data: bytes, at: int, low: int) -> tuple[int, int]:
@@ -141,12 +143,82 @@ def long_uint32(data: bytes, at: int, low: int) -> tuple[int, int]:
     return value & 0xFFFF_FFFF, at
 
 
+def long_time(data: bytes, at: int, low: int) -> tuple[int, int]:
+    """Like `long_int64`, for a time that neighbouring messages share."""
+    if low > 127 and (time := TIMES.get(data[at - 1 : at + 5], 0)):
+        return time, at + 5
+    return read_time(data, at - 1)
+
+
 def long_size(data: bytes, at: int, low: int, end: int) -> tuple[int, int]:
     """Like `long_int64`, for the size of what follows, up to `end` at most. Raises UncommonFormError for a larger one."""
     size, at = long_int64(data, at, low)
     if not 0 <= size <= end - at:
         raise UncommonFormError
     return size, at
+
+
+OptionalField = tuple[str, Any, Any, bool]
+"""Name; function that reads a longer number, or what follows a size (None: text); values of an enumeration; whether it may repeat."""
+
+
+def optional_fields(message: str, **readers: Reader) -> dict[int, OptionalField]:
+    """Return the fields of a message that are not required, by the bytes of their tag as a little-endian number.
+
+    `readers`: those of the messages nested in it. Others are left out, because only the reference counts the nesting of messages.
+    """
+    fields = {}
+    for number, name, kind, label, inner in MESSAGES[message]:
+        if label != "required" and (kind != "message" or inner in readers):
+            tag = number << 3 | (2 if kind in {"string", "bytes", "message"} else 0)
+            tag = tag if tag < 128 else (tag & 127 | 128) + (tag >> 7 << 8)
+            reader = long_time if name == "broker_timestamp" else readers.get(inner) or _READ.get(kind)
+            values = ENUMS[inner] if kind == "enum" else BOOLS if kind == "bool" else None
+            fields[tag] = name, reader, values, label == "repeated"
+    return fields
+
+
+_READ: dict[str, Any] = {
+    "bytes": lambda data, at, stop: data[at:stop],
+    "int64": long_int64,
+    "uint64": long_int64,
+    "int32": long_int32,
+    "uint32": long_uint32,
+}
+"""Functions that read a value by its type, as in `OptionalField`."""
+
+
+def read_optional(data: bytes, at: int, end: int, out: dict[str, Any], fields: dict[int, OptionalField]) -> dict[str, Any]:
+    """Add the fields in data[at:end] to `out` and return it. Raises one of FALLBACK_ERRORS unless all are in the order of their tags."""
+    before = 0
+    while at < end:
+        tag = data[at]
+        if tag > 127:
+            at += 1
+            tag += data[at] << 8
+        name, read, values, repeats = fields[tag]
+        value: Any = data[at + 1]
+        at += 2
+        if tag & 7:
+            if value > 127:
+                value, at = long_size(data, at, value, end)
+            stop = at + value
+            value = data[at:stop].decode() if read is None else read(data, at, stop)
+            at = stop
+        elif values is not None:
+            value = values[value]
+        elif value > 127:
+            value, at = read(data, at, value)
+        if tag > before:
+            out[name] = [value] if repeats else value
+            before = tag
+        elif tag == before and repeats:
+            out[name].append(value)
+        else:
+            raise UncommonFormError
+    if at > end:
+        raise UncommonFormError
+    return out
 
 
 def _int64(value: int) -> int:

@@ -19,15 +19,18 @@ from pulsarscope.protocols.pulsar.frame.fast_path import (
     long_int64,
     long_size,
     long_uint32,
+    optional_fields,
     read_name,
+    read_optional,
     read_time,
     remember_rest,
 )
 from pulsarscope.protocols.pulsar.frame.schema import ENUMS
 
 _COMMAND_ACK_ACK_TYPE = ENUMS["CommandAck.AckType"]
-_COMMAND_ACK_VALIDATION_ERROR = ENUMS["CommandAck.ValidationError"]
-_COMPRESSION_TYPE = ENUMS["CompressionType"]
+
+
+_MESSAGE_ID_DATA = optional_fields("MessageIdData")
 
 
 def message_id_data(data: bytes, at: int, end: int) -> dict[str, Any]:
@@ -44,52 +47,10 @@ def message_id_data(data: bytes, at: int, end: int) -> dict[str, Any]:
     if entryId_ > 127:
         entryId_, at = long_int64(data, at, entryId_)
     out: dict[str, Any] = {"ledgerId": ledgerId_, "entryId": entryId_}
-    if at == end:
-        return out
-    value: Any
-    items: list[Any]
-    tag = data[at]
-    if tag == 24:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int32(data, at, value)
-        out["partition"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 32:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int32(data, at, value)
-        out["batch_index"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 40:
-        items = out["ack_set"] = []
-        while tag == 40:
-            value = data[at + 1]
-            at += 2
-            if value > 127:
-                value, at = long_int64(data, at, value)
-            items.append(value)
-            if at == end:
-                return out
-            if at >= end:
-                raise UncommonFormError
-            tag = data[at]
-    if tag == 48:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int32(data, at, value)
-        out["batch_size"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    raise UncommonFormError
+    return out if at == end else read_optional(data, at, end, out, _MESSAGE_ID_DATA)
+
+
+_COMMAND_SEND = optional_fields("CommandSend", MessageIdData=message_id_data)
 
 
 def command_send(data: bytes, at: int, end: int) -> dict[str, Any]:
@@ -106,70 +67,10 @@ def command_send(data: bytes, at: int, end: int) -> dict[str, Any]:
     if sequence_id_ > 127:
         sequence_id_, at = long_int64(data, at, sequence_id_)
     out: dict[str, Any] = {"producer_id": producer_id_, "sequence_id": sequence_id_}
-    if at == end:
-        return out
-    value: Any
-    tag = data[at]
-    if tag == 24:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int32(data, at, value)
-        out["num_messages"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 32:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["txnid_least_bits"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 40:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["txnid_most_bits"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 48:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["highest_sequence_id"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 56:
-        out["is_chunk"] = BOOLS[data[at + 1]]
-        at += 2
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 64:
-        out["marker"] = BOOLS[data[at + 1]]
-        at += 2
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 74:
-        size = data[at + 1]
-        at += 2
-        if size > 127:
-            size, at = long_size(data, at, size, end)
-        stop = at + size
-        out["message_id"] = message_id_data(data, at, stop)
-        at = stop
-        if at == end:
-            return out
-        tag = data[at]
-    raise UncommonFormError
+    return out if at == end else read_optional(data, at, end, out, _COMMAND_SEND)
+
+
+_COMMAND_SEND_RECEIPT = optional_fields("CommandSendReceipt", MessageIdData=message_id_data)
 
 
 def command_send_receipt(data: bytes, at: int, end: int) -> dict[str, Any]:
@@ -186,31 +87,10 @@ def command_send_receipt(data: bytes, at: int, end: int) -> dict[str, Any]:
     if sequence_id_ > 127:
         sequence_id_, at = long_int64(data, at, sequence_id_)
     out: dict[str, Any] = {"producer_id": producer_id_, "sequence_id": sequence_id_}
-    if at == end:
-        return out
-    value: Any
-    tag = data[at]
-    if tag == 26:
-        size = data[at + 1]
-        at += 2
-        if size > 127:
-            size, at = long_size(data, at, size, end)
-        stop = at + size
-        out["message_id"] = message_id_data(data, at, stop)
-        at = stop
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 32:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["highest_sequence_id"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    raise UncommonFormError
+    return out if at == end else read_optional(data, at, end, out, _COMMAND_SEND_RECEIPT)
+
+
+_COMMAND_MESSAGE = optional_fields("CommandMessage")
 
 
 def command_message(data: bytes, at: int, end: int) -> dict[str, Any]:
@@ -230,43 +110,7 @@ def command_message(data: bytes, at: int, end: int) -> dict[str, Any]:
     message_id_ = message_id_data(data, at, stop)
     at = stop
     out: dict[str, Any] = {"consumer_id": consumer_id_, "message_id": message_id_}
-    if at == end:
-        return out
-    value: Any
-    items: list[Any]
-    tag = data[at]
-    if tag == 24:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_uint32(data, at, value)
-        out["redelivery_count"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 32:
-        items = out["ack_set"] = []
-        while tag == 32:
-            value = data[at + 1]
-            at += 2
-            if value > 127:
-                value, at = long_int64(data, at, value)
-            items.append(value)
-            if at == end:
-                return out
-            if at >= end:
-                raise UncommonFormError
-            tag = data[at]
-    if tag == 40:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["consumer_epoch"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    raise UncommonFormError
+    return out if at == end else read_optional(data, at, end, out, _COMMAND_MESSAGE)
 
 
 def key_long_value(data: bytes, at: int, end: int) -> dict[str, Any]:
@@ -286,9 +130,12 @@ def key_long_value(data: bytes, at: int, end: int) -> dict[str, Any]:
     if value_ > 127:
         value_, at = long_int64(data, at, value_)
     out: dict[str, Any] = {"key": key_, "value": value_}
-    if at == end:
-        return out
-    raise UncommonFormError
+    if at != end:
+        raise UncommonFormError
+    return out
+
+
+_COMMAND_ACK = optional_fields("CommandAck", KeyLongValue=key_long_value, MessageIdData=message_id_data)
 
 
 def command_ack(data: bytes, at: int, end: int) -> dict[str, Any]:
@@ -303,75 +150,7 @@ def command_ack(data: bytes, at: int, end: int) -> dict[str, Any]:
     ack_type_ = _COMMAND_ACK_ACK_TYPE[data[at + 1]]
     at += 2
     out: dict[str, Any] = {"consumer_id": consumer_id_, "ack_type": ack_type_}
-    if at == end:
-        return out
-    value: Any
-    items: list[Any]
-    tag = data[at]
-    if tag == 26:
-        items = out["message_id"] = []
-        while tag == 26:
-            size = data[at + 1]
-            at += 2
-            if size > 127:
-                size, at = long_size(data, at, size, end)
-            stop = at + size
-            items.append(message_id_data(data, at, stop))
-            at = stop
-            if at == end:
-                return out
-            if at >= end:
-                raise UncommonFormError
-            tag = data[at]
-    if tag == 32:
-        out["validation_error"] = _COMMAND_ACK_VALIDATION_ERROR[data[at + 1]]
-        at += 2
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 42:
-        items = out["properties"] = []
-        while tag == 42:
-            size = data[at + 1]
-            at += 2
-            if size > 127:
-                size, at = long_size(data, at, size, end)
-            stop = at + size
-            items.append(key_long_value(data, at, stop))
-            at = stop
-            if at == end:
-                return out
-            if at >= end:
-                raise UncommonFormError
-            tag = data[at]
-    if tag == 48:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["txnid_least_bits"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 56:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["txnid_most_bits"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 64:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["request_id"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    raise UncommonFormError
+    return out if at == end else read_optional(data, at, end, out, _COMMAND_ACK)
 
 
 def command_flow(data: bytes, at: int, end: int) -> dict[str, Any]:
@@ -388,9 +167,9 @@ def command_flow(data: bytes, at: int, end: int) -> dict[str, Any]:
     if messagePermits_ > 127:
         messagePermits_, at = long_uint32(data, at, messagePermits_)
     out: dict[str, Any] = {"consumer_id": consumer_id_, "messagePermits": messagePermits_}
-    if at == end:
-        return out
-    raise UncommonFormError
+    if at != end:
+        raise UncommonFormError
+    return out
 
 
 def key_value(data: bytes, at: int, end: int) -> dict[str, Any]:
@@ -413,9 +192,12 @@ def key_value(data: bytes, at: int, end: int) -> dict[str, Any]:
     value_ = data[at:stop].decode()
     at = stop
     out: dict[str, Any] = {"key": key_, "value": value_}
-    if at == end:
-        return out
-    raise UncommonFormError
+    if at != end:
+        raise UncommonFormError
+    return out
+
+
+_ENCRYPTION_KEYS = optional_fields("EncryptionKeys", KeyValue=key_value)
 
 
 def encryption_keys(data: bytes, at: int, end: int) -> dict[str, Any]:
@@ -438,27 +220,10 @@ def encryption_keys(data: bytes, at: int, end: int) -> dict[str, Any]:
     value_ = data[at:stop]
     at = stop
     out: dict[str, Any] = {"key": key_, "value": value_}
-    if at == end:
-        return out
-    value: Any
-    items: list[Any]
-    tag = data[at]
-    if tag == 26:
-        items = out["metadata"] = []
-        while tag == 26:
-            size = data[at + 1]
-            at += 2
-            if size > 127:
-                size, at = long_size(data, at, size, end)
-            stop = at + size
-            items.append(key_value(data, at, stop))
-            at = stop
-            if at == end:
-                return out
-            if at >= end:
-                raise UncommonFormError
-            tag = data[at]
-    raise UncommonFormError
+    return out if at == end else read_optional(data, at, end, out, _ENCRYPTION_KEYS)
+
+
+_MESSAGE_METADATA = optional_fields("MessageMetadata", EncryptionKeys=encryption_keys, KeyValue=key_value)
 
 
 def message_metadata(data: bytes, at: int, end: int) -> dict[str, Any]:
@@ -476,349 +241,31 @@ def message_metadata(data: bytes, at: int, end: int) -> dict[str, Any]:
         sequence_id_, at = long_int64(data, at, sequence_id_)
     if data[at] != 24:
         raise UncommonFormError
-    publish_time_ = TIMES.get(data[at + 1 : at + 1 + 6], 0)
+    publish_time_ = TIMES.get(data[at + 1 : at + 7], 0)
     if publish_time_:
-        at += 1 + 6
+        at += 7
     else:
         publish_time_, at = read_time(data, at + 1)
     out: dict[str, Any] = {"producer_name": producer_name_, "sequence_id": sequence_id_, "publish_time": publish_time_}
-    if at == end:
-        return out
-    return message_metadata_rest(data, at, end, out)
+    return out if at == end else message_metadata_rest(data, at, end, out)
 
 
 def message_metadata_rest(data: bytes, at: int, end: int, out: dict[str, Any]) -> dict[str, Any]:
     raw = data[at:end]
     rest = RESTS.get(raw)
     if rest is None:
-        rest = message_metadata_optional(data, at, end, {})
+        rest = read_optional(data, at, end, {}, _MESSAGE_METADATA)
         remember_rest(raw, rest)
     out.update(rest)
     return out
 
 
-def message_metadata_optional(data: bytes, at: int, end: int, out: dict[str, Any]) -> dict[str, Any]:
-    value: Any
-    items: list[Any]
-    tag = data[at]
-    if tag == 34:
-        items = out["properties"] = []
-        while tag == 34:
-            size = data[at + 1]
-            at += 2
-            if size > 127:
-                size, at = long_size(data, at, size, end)
-            stop = at + size
-            items.append(key_value(data, at, stop))
-            at = stop
-            if at == end:
-                return out
-            if at >= end:
-                raise UncommonFormError
-            tag = data[at]
-    if tag == 42:
-        size = data[at + 1]
-        at += 2
-        if size > 127:
-            size, at = long_size(data, at, size, end)
-        stop = at + size
-        out["replicated_from"] = data[at:stop].decode()
-        at = stop
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 50:
-        size = data[at + 1]
-        at += 2
-        if size > 127:
-            size, at = long_size(data, at, size, end)
-        stop = at + size
-        out["partition_key"] = data[at:stop].decode()
-        at = stop
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 58:
-        items = out["replicate_to"] = []
-        while tag == 58:
-            size = data[at + 1]
-            at += 2
-            if size > 127:
-                size, at = long_size(data, at, size, end)
-            stop = at + size
-            items.append(data[at:stop].decode())
-            at = stop
-            if at == end:
-                return out
-            if at >= end:
-                raise UncommonFormError
-            tag = data[at]
-    if tag == 64:
-        out["compression"] = _COMPRESSION_TYPE[data[at + 1]]
-        at += 2
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 72:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_uint32(data, at, value)
-        out["uncompressed_size"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 88:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int32(data, at, value)
-        out["num_messages_in_batch"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 96:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["event_time"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 106:
-        items = out["encryption_keys"] = []
-        while tag == 106:
-            size = data[at + 1]
-            at += 2
-            if size > 127:
-                size, at = long_size(data, at, size, end)
-            stop = at + size
-            items.append(encryption_keys(data, at, stop))
-            at = stop
-            if at == end:
-                return out
-            if at >= end:
-                raise UncommonFormError
-            tag = data[at]
-    if tag == 114:
-        size = data[at + 1]
-        at += 2
-        if size > 127:
-            size, at = long_size(data, at, size, end)
-        stop = at + size
-        out["encryption_algo"] = data[at:stop].decode()
-        at = stop
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 122:
-        size = data[at + 1]
-        at += 2
-        if size > 127:
-            size, at = long_size(data, at, size, end)
-        stop = at + size
-        out["encryption_param"] = data[at:stop]
-        at = stop
-        if at == end:
-            return out
-        tag = data[at]
-    if tag > 127:
-        tag += data[at + 1] << 8
-    if tag == 386:
-        size = data[at + 2]
-        at += 3
-        if size > 127:
-            size, at = long_size(data, at, size, end)
-        stop = at + size
-        out["schema_version"] = data[at:stop]
-        at = stop
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 392:
-        out["partition_key_b64_encoded"] = BOOLS[data[at + 2]]
-        at += 3
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 402:
-        size = data[at + 2]
-        at += 3
-        if size > 127:
-            size, at = long_size(data, at, size, end)
-        stop = at + size
-        out["ordering_key"] = data[at:stop]
-        at = stop
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 408:
-        value = data[at + 2]
-        at += 3
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["deliver_at_time"] = value
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 416:
-        value = data[at + 2]
-        at += 3
-        if value > 127:
-            value, at = long_int32(data, at, value)
-        out["marker_type"] = value
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 432:
-        value = data[at + 2]
-        at += 3
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["txnid_least_bits"] = value
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 440:
-        value = data[at + 2]
-        at += 3
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["txnid_most_bits"] = value
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 448:
-        value = data[at + 2]
-        at += 3
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["highest_sequence_id"] = value
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 456:
-        out["null_value"] = BOOLS[data[at + 2]]
-        at += 3
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 466:
-        size = data[at + 2]
-        at += 3
-        if size > 127:
-            size, at = long_size(data, at, size, end)
-        stop = at + size
-        out["uuid"] = data[at:stop].decode()
-        at = stop
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 472:
-        value = data[at + 2]
-        at += 3
-        if value > 127:
-            value, at = long_int32(data, at, value)
-        out["num_chunks_from_msg"] = value
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 480:
-        value = data[at + 2]
-        at += 3
-        if value > 127:
-            value, at = long_int32(data, at, value)
-        out["total_chunk_msg_size"] = value
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 488:
-        value = data[at + 2]
-        at += 3
-        if value > 127:
-            value, at = long_int32(data, at, value)
-        out["chunk_id"] = value
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 496:
-        out["null_partition_key"] = BOOLS[data[at + 2]]
-        at += 3
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 504:
-        items = out["compacted_batch_indexes"] = []
-        while tag == 504:
-            value = data[at + 2]
-            at += 3
-            if value > 127:
-                value, at = long_int32(data, at, value)
-            items.append(value)
-            if at == end:
-                return out
-            if at >= end:
-                raise UncommonFormError
-            tag = data[at] + (data[at + 1] << 8)
-    if tag == 642:
-        size = data[at + 2]
-        at += 3
-        if size > 127:
-            size, at = long_size(data, at, size, end)
-        stop = at + size
-        out["schema_id"] = data[at:stop]
-        at = stop
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 648:
-        value = data[at + 2]
-        at += 3
-        if value > 127:
-            value, at = long_uint32(data, at, value)
-        out["entry_hash_min"] = value
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    if tag == 656:
-        value = data[at + 2]
-        at += 3
-        if value > 127:
-            value, at = long_uint32(data, at, value)
-        out["entry_hash_max"] = value
-        if at == end:
-            return out
-        tag = data[at] + (data[at + 1] << 8)
-    raise UncommonFormError
+_BROKER_ENTRY_METADATA = optional_fields("BrokerEntryMetadata")
 
 
 def broker_entry_metadata(data: bytes, at: int, end: int) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    if at == end:
-        return out
-    value: Any
-    tag = data[at]
-    if tag == 8:
-        value = TIMES.get(data[at + 1 : at + 1 + 6], 0)
-        if value:
-            at += 1 + 6
-        else:
-            value, at = read_time(data, at + 1)
-        out["broker_timestamp"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    if tag == 16:
-        value = data[at + 1]
-        at += 2
-        if value > 127:
-            value, at = long_int64(data, at, value)
-        out["index"] = value
-        if at == end:
-            return out
-        tag = data[at]
-    raise UncommonFormError
+    return out if at == end else read_optional(data, at, end, out, _BROKER_ENTRY_METADATA)
 
 
 def single_messages(
