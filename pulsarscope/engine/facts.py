@@ -93,6 +93,8 @@ QUIET_NANOSECONDS = 1_000_000_000
 _OTHER_BYTES = 1 << 16
 """Upper bound for a fact that is not packed: it has a few names of a connection."""
 
+_LACKS_FACTS = f" Numbers are lower bounds: of more than {FACTS_PER_KEY_MAX:,} events, only the first and the last ones were compared."
+
 KEYS_TOGETHER = 1_000
 """Keys whose journeys are handed on together at the end."""
 
@@ -360,10 +362,11 @@ class Facts:
         def report(code: str, where: Where, text: str, evidence: dict[str, Any]) -> None:
             if (code, where) not in before:
                 reported.add((code, where))
-                pending.report(code, where, text, evidence)
+                pending.report(code, where, f"{text}{_LACKS_FACTS if len(kept) < len(stretch) else ''}", evidence)
 
         for stretch in stretches(facts, rule.idle_ns):
-            of_paths = self._of_paths(first_and_last(stretch), all_legs=rule.all_legs)
+            kept = first_and_last(stretch)
+            of_paths = self._of_paths(kept, all_legs=rule.all_legs)
             if of_paths:
                 rule.evaluate(key, of_paths, report)
                 if complete and rule.journeys is not None:

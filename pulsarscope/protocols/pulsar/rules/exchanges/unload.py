@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from pulsarscope.dissect.contract.rules import Fact, KeyRule, ReportFinding
@@ -283,8 +284,8 @@ def _report_loop(topic: str, unloads: Sequence[Sequence[Fact]], report: ReportFi
         return
     clients = {_client(fact) for unload in unloads for fact in unload}
     connections = list(dict.fromkeys(fact.where.connection for unload in unloads for fact in unload))
-    span = times[-1] - times[0]
-    text = f"The broker unloaded {topic} {len(unloads):,} times in {duration(span)}, about every {duration(span // (len(unloads) - 1))}: "
+    span, pauses = times[-1] - times[0], sorted(later - earlier for earlier, later in pairwise(times))
+    text = f"The broker unloaded {topic} {len(unloads):,} times in {duration(span)}, about every {duration(pauses[len(pauses) // 2])}: "
     text += f"it closed {nouns_text(sorted(name for _, name in clients))}."
     evidence = {
         "frames": frame_names(unload[0].where.name for unload in unloads),

@@ -174,6 +174,14 @@ def test_a_topic_that_is_unloaded_again_and_again_is_a_warning(tmp_path: Path, t
         assert (evidence["count"], evidence["span_ns"]) == (times, int((times - 1) * seconds * SECOND))
 
 
+@pytest.mark.parametrize(("times", "is_least"), [(240, False), (251, True), (500, True)])
+def test_more_unloads_than_are_compared_are_at_least_so_many(tmp_path: Path, times: int, is_least: bool) -> None:
+    (text,) = [row.text or "" for row in findings_of(tmp_path, unloaded(times, 2)) if row.code == "unload-loop"]
+    assert text.startswith(f"The broker unloaded {TOPIC} {min(times, 250)} times in ")
+    assert ", about every 2.00 s: " in text
+    assert ("Numbers are lower bounds" in text) == is_least
+
+
 def test_a_broker_that_stops_closes_many_at_once(tmp_path: Path) -> None:
     rows = findings_of(tmp_path, stopping(12))
     text, evidence = only(rows, "unload-burst")
