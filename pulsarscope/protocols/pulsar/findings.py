@@ -16,8 +16,10 @@ CODES = table(
     FRAME.error(
         "frame-too-large",
         "A frame announces more bytes than the broker allows.",
-        "The broker closes such a connection: raise maxMessageSize on both sides, or use chunking. If these are bytes of another "
-        "protocol, another service or a proxy answers at this address: look at the service URL and at DNS.",
+        "The broker closes such a connection, and the client sends the message again on the next one: raise maxMessageSize on both sides, "
+        "or use chunking. If these are bytes of another protocol, another service or a proxy answers at this address: look at the service "
+        "URL and at DNS.",
+        ("bytes-skipped", "connection-closed-by-broker", "connection-reset", "reconnect-loop"),
         to_act="the application, or the broker's operators",
     ),
     GENERIC_CODES["frame-truncated"],

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import pulsarscope as ps
 from pulsarscope.model.findings import ERROR
+from pulsarscope.model.text import duration, plural
+from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.commands import CONNECT, created, producer, send
-from tests.scenarios.conversation import Conversation
+from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
 from tests.scenarios.evaluation import findings_in, findings_of, only, problem_codes, with_code
 from tests.scenarios.frames import command_frame
 from tests.scenarios.rules.sizes import LIMIT, sending
@@ -25,6 +28,29 @@ def test_a_send_beyond_the_broker_s_limit(tmp_path: Path) -> None:
 
 def test_a_send_of_just_the_limit_is_none(tmp_path: Path) -> None:
     assert problem_codes(findings_of(tmp_path, sending(LIMIT))) == []
+
+
+@pytest.mark.parametrize("size", [LIMIT + 1, LIMIT + 20_000])
+@pytest.mark.parametrize("end", ["fin", "rst"])
+@pytest.mark.parametrize("times", [2, 6, 20])
+def test_a_message_that_is_sent_again_on_each_connection_explains_why_the_broker_closes_them(
+    size: int, end: str, times: int, tmp_path: Path
+) -> None:
+    talks = [sending(10, size, port=40_000 + number, start=2 * number * SECOND).wait(MILLISECOND) for number in range(times)]
+    packets = [packet for talk in talks for packet in (talk.close("server") if end == "fin" else talk.reset()).packets]
+    found = ps.open(write_pcap(tmp_path / "loop.pcap", packets)).diagnose()["findings"]
+    cause = "message-too-large" if size == LIMIT + 1 else "frame-too-large"
+    bad = {each["code"]: each["explained_by"] for each in found if each["severity"] != "note"}
+    loop = {"reconnect-loop": cause} if times > 4 else {}
+    assert bad == {cause: None, "connection-closed-by-broker": cause, **loop}
+    if size == LIMIT + 1:
+        again = f"sent it again on {plural(times - 1, 'later connection')}, until {duration(2 * (times - 1) * SECOND)} after the first time"
+        assert f"{again}; the broker closed {times} of the {times} connections." in found[0]["samples"][0]["text"]
+
+
+def test_other_messages_beyond_the_limit_are_not_the_same_again(tmp_path: Path) -> None:
+    talks = [sending(*[10] * number, LIMIT + 1, port=40_000 + number, start=number * SECOND).close("server") for number in range(3)]
+    assert len(with_code(findings_of(tmp_path, *talks), "message-too-large")) == 3
 
 
 def test_a_frame_beyond_the_limit_and_its_padding_is_too_large(tmp_path: Path) -> None:
