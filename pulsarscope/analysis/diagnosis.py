@@ -50,7 +50,8 @@ class Symptom:
         self.severity = row.severity or WARNING
         self.layer = row.layer
         self.meaning = "" if code is None else code.meaning
-        self.to_act = None if code is None else code.to_act
+        self.to_act = None if code is None else code.who_acts(row.evidence)
+        """Who has to act on the first finding, whose text the verdict has."""
         self.hint = row.hint
         self.text = cut(row.text)
         """Text of the first finding, including its place."""

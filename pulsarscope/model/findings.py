@@ -32,6 +32,12 @@ class Code(msgspec.Struct, frozen=True):
     """Codes with the same cause: of findings on the same connections, and of what could not be judged about them (`Coverage`)."""
     to_act: str | None = None
     """Who has to act, such as "the application"; None if the code alone does not tell."""
+    to_act_by_leg: tuple[tuple[str, str], ...] = ()
+    """Pairs of a leg of the way that the evidence may name, and who has to act then."""
+
+    def who_acts(self, evidence: Mapping[str, Any] | None) -> str | None:
+        """Return who has to act on a finding with this evidence."""
+        return dict(self.to_act_by_leg).get((evidence or {}).get("leg", ""), self.to_act)
 
     def at(
         self,
@@ -89,9 +95,17 @@ class Layer(NamedTuple):
         """Return a code of this layer with severity error."""
         return Code(code, ERROR, self.name, meaning, hint, explains, to_act)
 
-    def warning(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = (), to_act: str | None = None) -> Code:
+    def warning(
+        self,
+        code: str,
+        meaning: str,
+        hint: str,
+        explains: tuple[str, ...] = (),
+        to_act: str | None = None,
+        to_act_by_leg: tuple[tuple[str, str], ...] = (),
+    ) -> Code:
         """Return a code of this layer with severity warning."""
-        return Code(code, WARNING, self.name, meaning, hint, explains, to_act)
+        return Code(code, WARNING, self.name, meaning, hint, explains, to_act, to_act_by_leg)
 
     def note(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = ()) -> Code:
         """Return a code of this layer with severity note."""

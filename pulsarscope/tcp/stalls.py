@@ -34,12 +34,12 @@ def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: W
         evidence = {"direction": stream.index, "offset": run.offset, "size": run.size, "count": run.count, "took_ns": run.took}
         stream.log.append((end[1], finding("network-stall", text, evidence | {"acknowledged": reached}, run.first)))
     _report_hole(stream, peer, acknowledged, end)
-    late, is_known = _late_acks(stream, peer, end)
+    late, is_known, is_unsure = _late_acks(stream, peer, end)
     held_up = [] if losses is None else losses.held_up
     if late is not None:  # those that are reported explain what waits for them
         held_up = longest([*held_up, *late.held_up, *(late.times if is_known and late.count < LATE_ACKS_MIN else ())])
-    if held_up:
-        known = finding("network-loss", "", {"held_up": held_up}, end, stream.source)
+    if held_up or is_unsure:
+        known = finding("network-loss", "", {"held_up": held_up, "unsure": is_unsure}, end, stream.source)
         known.counted = True
         stream.log.append((end[1], known))
     if losses is not None and losses.is_heavy and 2 * _closed_for(peer, end) <= losses.waited:
@@ -93,18 +93,21 @@ def _report_hole(stream: Stream, peer: Stream, acknowledged: int | None, end: Wh
     stream.log.append((end[1], finding("network-stall", text, evidence, place)))
 
 
-def _late_acks(stream: Stream, peer: Stream, end: Where) -> tuple[LateAcks | None, bool]:
-    """Return the late acknowledgments of a stream that is about to end, and whether nothing but the path explains those in order."""
+def _late_acks(stream: Stream, peer: Stream, end: Where) -> tuple[LateAcks | None, bool, bool]:
+    """Return the late acknowledgments of a stream that is about to end, and whether nothing but the path explains those in order.
+
+    The third value is True if they came with data only: whether the path or the other program took so long cannot be told.
+    """
     times, stream.ack_times = stream.ack_times, None
     if times is None:
-        return None, False
+        return None, False, False
     if peer.ack_times is not None:
         times.bare = peer.ack_times.bare = times.bare or peer.ack_times.bare
-    if times.late is None or not times.bare:
-        return None, False  # the capture has only packets with data
+    if times.late is None or not times.bare:  # the capture has only packets with data
+        return None, False, times.late is not None
     # Where it has holes, it may also lack acknowledgments.
     is_complete = all(each.missing == each.snaplen_gaps[1] and each.buffer is None for each in (stream, peer))
-    return times.late, is_complete and 2 * _closed_for(peer, end) <= times.late.took
+    return times.late, is_complete and 2 * _closed_for(peer, end) <= times.late.took, False
 
 
 def _report_late_acks(stream: Stream, peer: Stream, late: LateAcks, end: Where) -> None:

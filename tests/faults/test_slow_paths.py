@@ -10,6 +10,7 @@ import pulsarscope as ps
 from tests.scenarios.capturefile import Packet, write_pcap
 from tests.scenarios.commands import CONNECT, CONNECTED, PING, PONG, created, lookup, producer, receipt, send
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
+from tests.scenarios.legs import Path as LegPath
 
 DELAY, SLOW = "path-delay", "slow-publish"
 
@@ -68,9 +69,37 @@ def test_a_slow_path_does_not_excuse_a_missing_answer(tmp_path: Path, asks: byte
     assert (reasons[DELAY], reasons[code], reasons[SLOW]) == (None, None, DELAY)
 
 
-def test_without_bare_acknowledgments_the_broker_is_blamed(tmp_path: Path) -> None:
-    """A capture of packets with data only, in which acknowledgments come with the answers."""
-    assert verdict(tmp_path, publishing(step=1_500, stored_after=5, acknowledge=False))[0] == SLOW
+@pytest.mark.parametrize("step", [300, 900, 1_500])
+@pytest.mark.parametrize("stored_after", [5, 4_000])
+@pytest.mark.parametrize("bare", [False, True])
+def test_without_bare_acknowledgments_nobody_alone_is_blamed(step: int, stored_after: int, bare: bool, tmp_path: Path) -> None:
+    """Where packets with data alone are captured, an acknowledgment comes with the answer."""
+    talk = publishing(step=step, stored_after=stored_after, acknowledge=bare)
+    found = ps.open(write_pcap(tmp_path / "slow.pcap", talk.packets)).diagnose()["findings"]
+    slow = [each for each in found if each["code"] == SLOW]
+    assert len(slow) == ((1 + bare) * step + stored_after > 1_000)
+    for each in slow:
+        assert ("no acknowledgments without data" in each["samples"][0]["text"]) == (not bare)
+        assert each["to_act"] == ("the broker's operators" if bare else "the broker's or the network's operators")
+
+
+@pytest.mark.parametrize("leg", ["proxy", "network", "broker"])
+def test_a_thin_link_behind_a_proxy_is_not_the_broker(leg: str, tmp_path: Path) -> None:
+    """A link with a full queue: seen before it, acknowledgments come late; seen behind it, the proxy seems to hold the SENDs."""
+    way = LegPath("apart")
+    way.client(producer(1, "p", 2)).server(created("p", 2))
+    for number in range(12):
+        way.outer.client(send(1, number)).confirm("server")
+        way.inner.time_ns = way.outer.time_ns + (2 * SECOND if leg == "proxy" else MILLISECOND)
+        way.inner.client(send(1, number)).wait((2_000 if leg == "network" else 1) * MILLISECOND).confirm("server")
+        way.inner.wait((2_000 if leg == "broker" else 1) * MILLISECOND).server(receipt(1, number, entry=number)).confirm("client")
+        way.outer.time_ns = way.inner.time_ns
+        way.outer.server(receipt(1, number, entry=number)).confirm("client").wait(SECOND // 5)
+    way.close()
+    packets = sorted([*way.outer.packets, *way.inner.packets], key=lambda packet: packet.time_ns)
+    (slow,) = (each for each in ps.open(write_pcap(tmp_path / "thin.pcap", packets)).diagnose()["findings"] if each["code"] == SLOW)
+    whom = {"proxy": "the operators of the proxy, or of the network between it and the broker", "network": "the network's operators"}
+    assert slow["to_act"] == whom.get(leg, "the broker's operators")
 
 
 def test_a_long_path_without_consequences_is_none(tmp_path: Path) -> None:

@@ -73,6 +73,16 @@ def held_up(context: RuleContext, since: int, until: int) -> int:
     return max((took for times in losses for took, began in times if began <= until and since <= began + took), default=0)
 
 
+def way_delay(context: RuleContext, since: int, until: int) -> int:
+    """Return the longest time after which a slow path acknowledged data, or for which the network held up either side; nanoseconds."""
+    return max((delay.evidence.get("delay_max_ns", 0) for delay in context.reported("path-delay")), default=held_up(context, since, until))
+
+
+def lacks_acks(context: RuleContext) -> bool:
+    """Return True if only data acknowledged what came late: whether the network or a program took so long cannot be told."""
+    return any(loss.evidence.get("unsure") for loss in context.reported("network-loss"))
+
+
 def gaps_in(context: RuleContext) -> list[ReportedFinding]:
     """Return the first findings about bytes of a connection that are missing in the capture."""
     found = [finding for code in GAP_CODES for finding in context.reported(code)] if context.lost else []

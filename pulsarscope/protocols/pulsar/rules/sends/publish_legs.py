@@ -26,7 +26,13 @@ IDLE_NS = 3600 * SECOND
 """Time without facts after which a window is evaluated: a slow producer is reported when it ends."""
 
 SLOW = "slow"
-"""Fact on a slow producer: code, text and evidence of its finding; and latency, entry and answer time of its slowest SEND."""
+"""Fact on a slow producer: code, text and evidence of its finding; latency, entry, answer time and network delay of its slowest SEND."""
+
+EXCUSED = "excused"
+"""Fact on a producer that is slow because of the network, with the values behind the evidence."""
+
+UNSURE = "; the capture has no acknowledgments without data, which would tell whether the broker or the network took so long"
+"""Text about a slow producer whose slowest SEND may have waited for the network."""
 
 PUBLISHED, PASSED = "published", "passed"
 """Facts on the slowest SEND of a connection within a window, or the previous one: latency, entry, host of the server, times."""
@@ -86,8 +92,12 @@ def _legs_of(slow: Fact, facts: Sequence[Fact]) -> _Legs:
         if held >= 0:
             at_least = "" if inner.values["entry"] == entry else "at least "
             legs.add("proxy", legs.times.get("proxy", 0) + held, f"{at_least}{duration(held)} passed at {host}, which hands it on")
+        proxy = host
         latency, host, connection = inner.values["latency"], inner.values["host"], inner.where.connection
         sent, answered = inner.where.time, inner.where.time + latency
+        delays = [fact.values["network"] for fact in facts if fact.what in (SLOW, EXCUSED) and fact.where.connection == connection]
+        if delay := min(max(delays, default=0), latency):
+            legs.add("network", delay, f"{duration(delay)} passed on the way from {proxy} to {host}, as late acknowledgments show")
         if inner.values["entry"] != entry:
             return legs  # facts of later legs are about another SEND
     _add_storage(legs, [fact for fact in facts if fact.what in (ADDS, EARLIER) and fact.values["host"] == host], entry, sent, answered)

@@ -12,12 +12,13 @@ from pulsarscope.model.records import ConnectionRow, ExchangeRow, FrameRow
 from pulsarscope.model.text import duration, plural
 from pulsarscope.model.thresholds import counted, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import entry_key
-from pulsarscope.protocols.pulsar.rules.evidence import closed_windows, gap_note, held_up, response_name, unanswered
+from pulsarscope.protocols.pulsar.rules.evidence import closed_windows, gap_note, held_up, lacks_acks, response_name, unanswered, way_delay
 from pulsarscope.protocols.pulsar.rules.sends.ages import AGES, SENT_LATE, Aging, emit_stored_late
 from pulsarscope.protocols.pulsar.rules.sends.early_receipts import EarlyReceipts
-from pulsarscope.protocols.pulsar.rules.sends.publish_legs import PASSED, PUBLISHED, PUBLISHES, SLOW, WINDOW_NS
+from pulsarscope.protocols.pulsar.rules.sends.publish_legs import EXCUSED, PASSED, PUBLISHED, PUBLISHES, SLOW, UNSURE, WINDOW_NS
 from pulsarscope.protocols.pulsar.rules.sends.publishers import Publisher, SlowPublisher, evaluate_latency, note_lag
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import rounded
+from pulsarscope.protocols.pulsar.text.formatting import host
 
 CODES = table(
     SESSION.warning(
@@ -28,6 +29,12 @@ CODES = table(
         "look at its publish limits, too; if nothing comes for a while, at its pauses; else at the latency of its bookies.",
         ("request-unanswered",),
         to_act="the broker's operators",
+        to_act_by_leg=(
+            ("proxy", "the operators of the proxy, or of the network between it and the broker"),
+            ("network", "the network's operators"),
+            ("unknown", "the broker's or the network's operators"),
+            ("bookies", "the bookies' operators"),
+        ),
     ),
     SESSION.warning(
         "send-unanswered",
@@ -289,20 +296,22 @@ class PublishRule(ConnectionRule):
         return bool(slow.latency <= min(takes, thresholds.ns("slow-publish-longest-seconds")))
 
     def _report_slow(self, slow: SlowPublisher, row: ConnectionRow | None = None) -> None:
+        answered = slow.where.time + slow.latency
+        legs: dict[str, Any] = {"latency": slow.latency, "entry": slow.entry, "answered": answered, "host": host(self._context.server)}
+        legs["network"] = way_delay(self._context, slow.where.time, answered)
         if row is not None and slow.code == "slow-publish" and self._waits_for_bytes(slow, row):
+            self._context.emit_fact(PUBLISHES, str(answered // WINDOW_NS), slow.where, EXCUSED, legs)
             return
+        unsure = lacks_acks(self._context) and slow.latency >= self._context.thresholds.ns("slow-publish-seconds")
         windows = closed_windows(self._context, self._context.server)
         closed = sum(window.evidence.get("closed_ns", 0) for window in windows)
         count = sum(window.evidence.get("count", 0) for window in windows)
         text = f"; meanwhile the broker closed its window for {duration(closed)} in all" if windows else ""
         values = {
             "code": slow.code,
-            "text": f"{slow.text}{text}{gap_note(lost=self._context.lost)}",
-            "evidence": slow.evidence | {"zero_windows": count, "window_closed_ns": closed},
-            "latency": slow.latency,
-            "entry": slow.entry,
-            "answered": (answered := slow.where.time + slow.latency),
-            "host": self._context.server.rpartition(":")[0],
+            "text": f"{slow.text}{text}{gap_note(lost=self._context.lost)}{UNSURE if unsure else ''}",
+            "evidence": slow.evidence | {"zero_windows": count, "window_closed_ns": closed} | ({"leg": "unknown"} if unsure else {}),
+            **legs,
         }
         self._context.emit_fact(PUBLISHES, str(answered // WINDOW_NS), slow.where, SLOW, values)
 
