@@ -60,6 +60,9 @@ STORMS = "requests-of-client"
 SYSTEM_TOPIC = "__"
 """Prefix of the local names of topics that the broker reads itself."""
 
+ASKED = 2
+"""Times that a client asks for a topic before it opens a producer or consumer: Go clients ask twice for its partitions."""
+
 FORGET_NS = 600_000_000_000
 """Time without facts after which a client is evaluated."""
 
@@ -219,7 +222,7 @@ def _evaluate_storms(_client: str, facts: Sequence[Fact], report: ReportFinding,
             continue
         values = fact.values
         request, repeated = values["request"], values["repeated"]
-        if request in _PREPARING and repeated < thresholds["request-storm-requests"] + purposes:
+        if request in _PREPARING and repeated < thresholds["request-storm-requests"] + ASKED * purposes:
             continue
         if values["own"] and repeated < thresholds["request-storm-requests"] + served:
             continue

@@ -154,7 +154,7 @@ class RedeliveryState(ConsumerState):
     repeated: dict[Position, deque[int]] = msgspec.field(default_factory=dict)
     """Times of the latest redeliveries by entry, until it is acknowledged."""
     delivered: dict[Position, tuple[int, int]] = msgspec.field(default_factory=dict)
-    """By latest entry: number of earlier requests for everything, and how often it came again after one. Brokers count only for Shared."""
+    """By latest entry: number of earlier requests that return it, and how often it came again after one. Brokers count only for Shared."""
     twice: Twice = msgspec.field(default_factory=Twice)
     acknowledges: bool = False
     """True once it has acknowledged a message after one came again."""
@@ -168,6 +168,11 @@ class RedeliveryState(ConsumerState):
     peak: int = 0
     """Most redeliveries in a window that was a storm."""
     reported: bool = False
+
+    @property
+    def returns(self) -> int:
+        """Number of requests that return everything: for Exclusive and Failover consumers, brokers ignore the ids in a request."""
+        return self.all_count if self.kind in SHARED_TYPES else self.request_count
 
     def advance(self, now: int, window_ns: int) -> None:
         """Start a new window when the current one is over."""
@@ -261,10 +266,11 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         consumer.advance(row.time, self._window_ns)
         consumer.window_deliveries += 1
         if redeliveries <= 0 and consumer.kind not in SHARED_TYPES:
-            requests, again = consumer.delivered.get(position, (consumer.all_count, 0))
-            redeliveries = again + (requests < consumer.all_count)
-            remember(consumer.delivered, position, (consumer.all_count, redeliveries), REPEATED_MAX)
-            if requests == consumer.all_count and redeliveries > 0:
+            returns = consumer.returns
+            requests, again = consumer.delivered.get(position, (returns, 0))
+            redeliveries = again + (requests < returns)
+            remember(consumer.delivered, position, (returns, redeliveries), REPEATED_MAX)
+            if requests == returns and redeliveries > 0:
                 return
         if redeliveries <= 0:
             consumer.messages += batch_size(row)
@@ -413,7 +419,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
             counted = consumer.kind not in SHARED_TYPES
             for index in range(int(is_new), len(group.places)):
                 position = group.positions[index]
-                if position in consumer.twice.done or (counted and consumer.all_count and position in consumer.delivered):
+                if position in consumer.twice.done or (counted and consumer.returns and position in consumer.delivered):
                     handle(group.places[index])
                     continue
                 if group.times[index] - consumer.window > self._window_ns:
@@ -422,13 +428,13 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
                 consumer.messages += group.messages[index]
                 consumer.window_deliveries += 1
                 if counted:
-                    remember(consumer.delivered, position, (consumer.all_count, 0), REPEATED_MAX)
+                    remember(consumer.delivered, position, (consumer.returns, 0), REPEATED_MAX)
         return True
 
     def _comes_again(self, group: Any) -> bool:
         """Return True for a consumer that acknowledges, and some of whose entries came again or may do so."""
         consumer = self.consumers.get(group.id) if group.acks else None
-        return consumer is not None and bool(consumer.repeated or consumer.twice.done or consumer.all_count)
+        return consumer is not None and bool(consumer.repeated or consumer.twice.done or consumer.returns)
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends, "MESSAGE": deliveries}
     frames: ClassVar[Handlers] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,21 @@ def test_many_of_them_are_one_note_and_a_storm(tmp_path: Path) -> None:
     assert (evidence["count"], len(evidence["frames"])) == (12, 10)
     _, storm = diagnosis.only("redelivery-storm")
     assert storm["asked_for_all"] == 12
+
+
+@pytest.mark.parametrize(("kind", "times", "asks"), [*product(("Exclusive", "Failover"), (2, 12, 25), (False, True))])
+def test_brokers_do_not_count_for_exclusive_consumers_that_ask_for_single_messages(
+    tmp_path: Path, kind: str, times: int, asks: bool
+) -> None:
+    """As Go clients do: the broker sends all that is unacknowledged, with a redelivery count of 0."""
+    talk = subscribed(connected(), kind=kind).client(flow(100))
+    for entry in range(60):
+        talk.wait(SECOND // 2).server(delivery(entry, 1)).client(*[ack(entry)] * bool(entry))
+        if entry < times:
+            talk.client(*[redeliver(0)] * asks).wait(1000).server(delivery(0))
+    talk.client(ack(0)).close()
+    found = [(row.evidence or {})["redelivery_count"] for row in diagnose(tmp_path, talk).of("redelivery-storm")]
+    assert found == ([times] if asks and times == 25 else [])
 
 
 def test_what_is_said_of_a_request_for_everything_is_true_of_shared_consumers_too(tmp_path: Path) -> None:
