@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -151,17 +151,24 @@ def _evaluate_idle(topic: str, idle: Fact, facts: Sequence[Fact], report: Report
         return
     ids = listing([f"{ledger}:{entry}" for (ledger, entry), _, _ in known])
     text = f"{values['title']} acknowledged {plural(len(known), 'message')} though it got none: {ids}."
-    evidence = {
-        "frames": [frame for _, frame, _ in known],
-        "topic": topic,
-        "subscription": subscription,
-        "consumer_id": values["consumer_id"],
-        "consumer_name": values["consumer_name"],
-        "message_ids": [list(ident) for ident, _, _ in known],
-        "delivered": None,
-        **thresholds.evidence("ack-unknown-id-seconds"),
-    }
+    evidence = _evidence(topic, values, [frame for _, frame, _ in known], [ident for ident, _, _ in known], None)
+    evidence |= thresholds.evidence("ack-unknown-id-seconds")
     report("ack-unknown-id", idle.where._replace(time=known[0][2]), text, evidence)
+
+
+def _evidence(
+    topic: str, consumer: Mapping[str, Any], frames: list[str], ids: Iterable[Sequence[int]], delivered: list[list[int]] | None
+) -> dict[str, Any]:
+    """Return the evidence about a consumer that acknowledged ids with these frames; `delivered`: the lowest and the highest that it got."""
+    return {
+        "frames": frames,
+        "topic": topic,
+        "subscription": consumer["subscription"],
+        "consumer_id": consumer["consumer_id"],
+        "consumer_name": consumer["consumer_name"],
+        "message_ids": list(map(list, ids)),
+        "delivered": delivered,
+    }
 
 
 def _is_ahead(ident: Sequence[int], time: int, receipts: Sequence[Fact]) -> bool:
@@ -196,15 +203,9 @@ def _evaluate_foreign(topic: str, shares: Sequence[Fact], report: ReportFinding)
         ids = listing([f"{ledger}:{entry}" for (ledger, entry), _, _ in known])
         text = f"{values['title']} acknowledged {plural(len(known), 'message')} that it never got: {ids}; consumer "
         text += f"{known[0][2].values['consumer_name']} of the same subscription did, and is still there."
-        evidence = {
-            "frames": frame_names([where.name for _, where, _ in known]),
-            "topic": topic,
-            "subscription": values["subscription"],
-            "consumer_id": values["consumer_id"],
-            "consumer_name": values["consumer_name"],
-            "message_ids": [list(position) for position, _, _ in known],
-            "delivered": None,
-        }
+        evidence = _evidence(
+            topic, values, frame_names([where.name for _, where, _ in known]), [position for position, _, _ in known], None
+        )
         report("ack-unknown-id", known[0][1], text, evidence)
 
 
@@ -235,13 +236,6 @@ def evaluate_unknown(topic: str, facts: Sequence[Fact], report: ReportFinding, t
         ids = listing([f"{ledger}:{entry}" for (ledger, entry), _, _ in acks])
         low, high = (f"{ledger}:{entry}" for ledger, entry in (values["low"], values["high"]))
         text = f"{values['title']} acknowledged {plural(len(acks), 'message')} that it never got: {ids}; it got {low} to {high}."
-        evidence = {
-            "frames": [frame for _, frame, _ in acks],
-            "topic": topic,
-            "subscription": values["subscription"],
-            "consumer_id": values["consumer_id"],
-            "consumer_name": values["consumer_name"],
-            "message_ids": [list(position) for position, _, _ in acks],
-            "delivered": [list(values["low"]), list(values["high"])],
-        }
+        delivered = [list(values["low"]), list(values["high"])]
+        evidence = _evidence(topic, values, [frame for _, frame, _ in acks], [ident for ident, _, _ in acks], delivered)
         report("ack-unknown-id", unknown.where._replace(time=acks[0][2]), text, evidence)
