@@ -551,6 +551,17 @@ def test_connections_that_die_while_the_client_waits_for_an_answer(end: str, wai
     assert "reconnect-loop" in codes
 
 
+@pytest.mark.parametrize("waits", [SECOND, 5 * SECOND])
+def test_clients_that_give_up_one_request_after_the_other_are_not_idle(waits: int, tmp_path: Path) -> None:
+    talks = []
+    for number in range(5):
+        talk = connected(30000 + number, start=number * 30 * SECOND).client(producer()).server(created())
+        talks.append(talk.client(close_producer(1)).wait(waits).client(lookup(1)).wait(waits).close("client"))
+    codes = problem_codes(findings_of(tmp_path, *talks))
+    assert "idle-cut" not in codes
+    assert "request-unanswered" in codes
+
+
 def test_idle_clients_that_close_in_peace(tmp_path: Path) -> None:
     talks = [job(number, 6 * SECOND, lives=5 * SECOND) for number in range(5)]
     assert problem_codes(findings_of(tmp_path, *talks)) == []

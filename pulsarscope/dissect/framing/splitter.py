@@ -359,6 +359,8 @@ class StreamSplitter:
                 return position
             if self.foreign is None and len(data) >= position + FOREIGN_HEAD_BYTES:
                 self.foreign = foreign_name(data[position : position + FOREIGN_HEAD_BYTES])
+                if self.foreign is not None and position != lost:
+                    self._lose_sync(position, 4 + int.from_bytes(data[position : position + 4], "big"))
         start, needed = self._search.find(position, self.skipped, at_end=at_end)
         if 0 <= start == lost:
             self._skip(position, start + 1)
@@ -407,9 +409,8 @@ class StreamSplitter:
         self._buffer.clear(self._buffer.base + remaining)
 
     def _truncated(self, moment: int, out: FrameBatch, code: str, *, tail: bool) -> None:
-        buffer, dissector = self._buffer, self.dissector
-        size = len(buffer.data)
-        command, fields, entry, checksum, metadata, payload_offset, _, notes = dissector.decode_partial(buffer.data, 0, size)
+        buffer, size = self._buffer, len(self._buffer.data)
+        command, fields, entry, checksum, metadata, payload_offset, _, notes = self.dissector.decode_partial(buffer.data, 0, size)
         _, packet, time, _ = buffer.pieces[-1] if self._sub_of is None else max(buffer.pieces, key=_packet_of)
         text = f"only {size:,} of {self._search.expect_rest(size)} bytes are present"
         if tail:
@@ -417,8 +418,7 @@ class StreamSplitter:
             self._tail += size
         else:
             self._cut += size
-        notes = [*(notes or ()), (code, text)]
-        decoded = command, fields, entry, checksum, metadata, payload_offset, TRUNCATED, notes
+        decoded = command, fields, entry, checksum, metadata, payload_offset, TRUNCATED, [*(notes or ()), (code, text)]
         self._append(out, (packet, time, max(moment, buffer.floor)), buffer.base, size, decoded)
 
     def _append(self, out: FrameBatch, where: tuple[int, int, int], offset: int, size: int, decoded: Decoded) -> None:

@@ -347,6 +347,13 @@ class TestOtherThingsAtTheStart:
             assert used.foreign == name
             assert used.frames == 0
 
+    @pytest.mark.parametrize(("start", "name"), [(b"SSH-2.0-OpenSSH_9.6\r\n", "SSH"), (b"\x7fELF" + bytes(40), None)])
+    def test_another_protocol_at_the_start_is_a_finding(self, start: bytes, name: str | None) -> None:
+        used = splitter()
+        (frame,) = split(used, Stream().piece(start))
+        texts = [text for code, text in frame.notes or () if code == "frame-too-large"]
+        assert [text.rpartition(" of ")[2] for text in texts] == ([name] if name else [])
+
     def test_it_is_named_behind_a_proxy_header_too(self) -> None:
         used = splitter()
         split(used, Stream().piece(b"PROXY UNKNOWN\r\n" + b"GET / HTTP/1.1\r\n"))

@@ -372,15 +372,15 @@ class ClosingRule(ConnectionRule):
         self._context.emit_fact(RECONNECTS, key, last._replace(time=end), "attempt", attempt)
 
     def _idle_ns(self) -> int:
-        """Return for how long a closed connection was idle at its end; frames that the client sent after the close do not count."""
+        """Return how long a closed connection was idle at its end: not while its client waited for an answer, or sent after the close."""
         client, server, closing = self._last_of_client, self._last_of_server, self._context.closing
         if closing is None or client is None or server is None:
             return 0
         closed, spoken, answered = closing[1], client.time, server.time
         before_ping = min(answered, closed) - spoken if self._pinged.get(SERVER) else 0
-        # While the client waits for an answer, the connection is not idle.
         silent = 0 if self._unanswered else closed - max(spoken, answered)
-        return max(silent, min(spoken, closed) - answered, before_ping, 0)
+        asked = [place.time for places in self._waiting.values() for place in places if place.time >= answered and self._unanswered]
+        return max(silent, min(spoken, closed, *asked) - answered, before_ping, 0)
 
     def batch(self, rows: Sequence[Any], handle: Callable[[int], None]) -> None:
         """Handle only the latest of many frames that merely show that their sender is alive; see `ConnectionRule.batch`."""
