@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pulsarscope.model.limits import RESET_WINDOW_BYTES
 from pulsarscope.model.text import duration, plural
+from pulsarscope.tcp.ack_times import ACK_PAUSE_NANOSECONDS
 from pulsarscope.tcp.losses import longest
+from pulsarscope.tcp.sequence import UNKNOWN
 from pulsarscope.tcp.stream_findings import STALL_NANOSECONDS_MIN, Where, finding
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: W
         evidence = {"direction": stream.index, "offset": run.offset, "size": run.size, "count": run.count, "took_ns": run.took}
         stream.log.append((end[1], finding("network-stall", text, evidence | {"acknowledged": reached}, run.first)))
     _report_hole(stream, peer, acknowledged, end)
+    _report_lost_end(stream, peer, acknowledged, end)
     late, is_known, is_unsure = _late_acks(stream, peer, end)
     held_up = [] if losses is None else losses.held_up
     if late is not None:  # those that are reported explain what waits for them
@@ -91,6 +95,21 @@ def _report_hole(stream: Stream, peer: Stream, acknowledged: int | None, end: Wh
     evidence = {"direction": stream.index, "offset": stream.length, "size": size, "waited_ns": waited, "acknowledged": False}
     place = (behind.file, behind.packet, behind.time)
     stream.log.append((end[1], finding("network-stall", text, evidence, place)))
+
+
+def _report_lost_end(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:
+    """Report bytes that neither the capture nor the peer received, when packets without data show that they were sent long ago."""
+    since = end[2] if stream.ack_times is None or stream.ack_times.sent < 0 else stream.ack_times.sent + ACK_PAUSE_NANOSECONDS
+    is_alone = stream.buffer is None and stream.fin == UNKNOWN and acknowledged == stream.length
+    if not (is_alone and 1 < stream.ahead <= RESET_WINDOW_BYTES) or end[2] - since < STALL_NANOSECONDS_MIN:
+        return
+    text = (
+        f"{stream.source} sent {plural(stream.ahead, 'byte')} behind offset {stream.length} of its stream that never came, as its later "
+        f"acknowledgments show, and {peer.source} never acknowledged them: the network lost them, not the capture. What came last of "
+        f"it came {duration(end[2] - since)} before the end. If smaller segments got through before, a hop has a smaller MTU."
+    )
+    evidence = {"direction": stream.index, "offset": stream.length, "size": stream.ahead, "waited_ns": end[2] - since}
+    stream.log.append((end[1], finding("network-stall", text, evidence | {"acknowledged": False}, end)))
 
 
 def _late_acks(stream: Stream, peer: Stream, end: Where) -> tuple[LateAcks | None, bool, bool]:

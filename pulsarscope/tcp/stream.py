@@ -81,6 +81,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """True while its sender announces a window of 0."""
     acknowledges: int = UNKNOWN
     """Sequence number up to which its latest packet acknowledges the other stream."""
+    ahead: int = 0
+    """Bytes that its sender had sent beyond `length` according to its latest packet, if that has no data."""
     fin: int = UNKNOWN
     """Offset at which the stream ends; UNKNOWN before a FIN."""
     buffer: ReorderBuffer | None = None
@@ -326,11 +328,11 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         self.missing += size
         self.gaps = self.gaps or Intervals()
         self.gaps.add(offset, end)
+        evidence = {"direction": self.index, "offset": offset, "size": size, "reason": reason}
         if reason == SNAPLEN:
             count, total = self.snaplen_gaps
             self.snaplen_gaps = count + 1, total + size
             if count < STREAM_FINDINGS_MAX:
-                evidence = {"direction": self.index, "offset": offset, "size": size, "reason": reason}
                 cut = finding("stream-gap", "", evidence, where, self.source)
                 cut.counted = True  # by the total
                 self.log.append((where[1], cut))
@@ -338,7 +340,6 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         verbs = ("is", "was") if size == 1 else ("are", "were")
         more = f"{verbs[0]} not in the capture" if code == "stream-gap" else f"had not come, and {verbs[1]} not acknowledged, when it ended"
         text = f"{plural(size, 'byte')} at offset {offset} of the stream from {self.source} {more}."
-        evidence = {"direction": self.index, "offset": offset, "size": size, "reason": reason}
         self._report(code, text, evidence, where, behind)
 
     def flush(self, where: Where, code: str = "stream-gap") -> None:
@@ -350,9 +351,8 @@ class Stream(msgspec.Struct, gc=False, eq=False):
         """End the stream, acknowledged up to an offset, by its receiver's `reset`: declare missing bytes, report totals, free buffers."""
         code = "bytes-awaited" if self.buffer is not None and self.buffer.awaited == self.length else "stream-gap"
         self.flush(where, code)
-        end = self.fin
-        if end == UNKNOWN and self.captured and 1 < acknowledged - self.length <= RESET_WINDOW_BYTES:  # one may be a FIN
-            end = acknowledged
+        is_ahead = self.fin == UNKNOWN and self.captured and 1 < acknowledged - self.length <= RESET_WINDOW_BYTES  # one may be a FIN
+        end = acknowledged if is_ahead else self.fin
         if end > self.length:
             is_awaited = reset and 0 < acknowledged <= self.length  # a FIN was faster
             self._declare(end, HOLE, where, None, "bytes-awaited" if is_awaited else code)

@@ -57,7 +57,8 @@ def begins_another(connection: Connection, index: int, segment: Segment) -> bool
 
 def note_acknowledgment(stream: Stream, seq: int, ack: int, flags: int, payload: bytes) -> None:
     """Record what the sender of a stream acknowledges, but not in a distant segment without data: it may be of another connection."""
-    if payload or stream.sequence in (seq, UNKNOWN) or abs(sequence_difference(stream.sequence, seq)) <= RESET_WINDOW_BYTES:
+    stream.ahead = 0 if payload or stream.sequence in (seq, UNKNOWN) else sequence_difference(stream.sequence, seq)
+    if payload or stream.sequence == UNKNOWN or abs(stream.ahead) <= RESET_WINDOW_BYTES:
         stream.acknowledges = ack if flags & ACK else UNKNOWN
 
 

@@ -195,3 +195,41 @@ def test_nobody_knows_that_the_receiver_lacks_what(case: str) -> None:
     if case == "acknowledged less":
         tape.send(SERVER, 0, ack=BASES[CLIENT] + 1)
     assert [code for code in codes(tape.only()) if code in (AWAITED, "stream-gap")] == ["stream-gap"]
+
+
+def ahead(number: int, acknowledged: int, after: int, *, then: bytes = b"") -> Outcome:
+    """The server answers 6 bytes, and later acknowledges with a sequence number `number` bytes behind them."""
+    tape = opened()
+    tape.send(CLIENT, 0, b"ask", ack=BASES[SERVER])
+    tape.send(SERVER, 0, b"answer", ack=BASES[CLIENT] + 3)
+    tape.send(CLIENT, 3, ack=BASES[SERVER] + 6)
+    tape.send(CLIENT, 3, b"more", ack=BASES[SERVER] + 6, after=after)
+    tape.send(SERVER, 6 + number, then, ack=BASES[CLIENT] + 7)
+    tape.send(CLIENT, 7, ack=BASES[SERVER] + 6 + acknowledged)
+    return tape.only()
+
+
+def test_what_never_came_shows_in_the_numbers_of_acknowledgments() -> None:
+    outcome = ahead(1_400, 0, 5 * SECOND)
+    (finding,) = [finding for finding in outcome.findings if finding.code == STALL]
+    assert finding.text.startswith("10.0.0.2:6650 sent 1,400 bytes behind offset 6 of its stream that never came")
+    assert {name: finding.evidence[name] for name in ("offset", "size", "acknowledged")} == {
+        "offset": 6,
+        "size": 1_400,
+        "acknowledged": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("number", "acknowledged", "after", "then"),
+    [
+        (0, 0, 5 * SECOND, b""),
+        (-1, 0, 5 * SECOND, b""),  # a keep-alive
+        (1, 0, 5 * SECOND, b""),  # a FIN
+        (1_400, 1_400, 5 * SECOND, b""),  # lost by the capture
+        (1_400, 0, SECOND, b""),  # maybe on its way
+        (0, 5, 5 * SECOND, b"later"),
+    ],
+)
+def test_other_numbers_show_no_loss(number: int, acknowledged: int, after: int, then: bytes) -> None:
+    assert STALL not in codes(ahead(number, acknowledged, after, then=then))
