@@ -11,7 +11,7 @@ from tests.faults.consumers import consuming, publishing
 from tests.scenarios.commands import CONNECTED, PING, PONG, ack, close_consumer, delivery, flow, receipt, send, success
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND, Conversation
-from tests.scenarios.evaluation import diagnose
+from tests.scenarios.evaluation import Diagnosis, diagnose
 from tests.scenarios.frames import command_frame
 
 STARVED, NOT_ACKING, UNDECIDED = "consumer-starved", "consumer-not-acking", "consumer-undecided"
@@ -389,3 +389,24 @@ def test_one_whose_client_is_not_in_the_capture_is_not_judged(tmp_path: Path, go
     talk.server(PONG, *[delivery(entry) for entry in range(got)])
     wait_until(talk, round(length * SECOND)).server(PONG)
     assert not {NOT_ACKING, STARVED, UNDECIDED} & set(diagnose(tmp_path, talk).codes)
+
+
+def hanging(folder: Path, length: int, pings: bool) -> Diagnosis:
+    """A consumer that acknowledges 20 messages, then nothing, while its topic goes on; its end may be missing in the capture."""
+    talk = subscribed(connected(start=50 * MILLISECOND)).client(flow(1000))
+    for entry in range(20):
+        wait_until(talk, (200 + entry * 20) * MILLISECOND).server(delivery(entry)).client(ack(entry))
+    talk.server(*map(delivery, range(20, 40)))
+    for at in range(30, length, 30) if pings else ():
+        wait_until(talk, at * SECOND).server(PING).client(PONG)
+    return diagnose(folder, talk, publishing(length, SECOND, until=length * SECOND))
+
+
+@pytest.mark.parametrize(("length", "pings"), [*product((20, 50), (False, True)), (200, True)])
+def test_one_that_hangs_while_its_connection_lives_is_named(tmp_path: Path, length: int, pings: bool) -> None:
+    assert NOT_ACKING in hanging(tmp_path, length, pings).codes
+
+
+@pytest.mark.parametrize("length", [70, 100, 200])
+def test_a_connection_without_any_packet_for_two_keepalives_ended_unseen(tmp_path: Path, length: int) -> None:
+    assert NOT_ACKING not in hanging(tmp_path, length, pings=False).codes

@@ -124,6 +124,9 @@ OF_READERS = ", as only readers of some clients may"
 UNREADABLE = "; they are encrypted, and a client without the private key gives its application none of them"
 """Text about a consumer that has not acknowledged any of its encrypted messages."""
 
+_TWO_KEEPALIVES = 60_000_000_000
+"""Time without a packet, in nanoseconds, after which a connection has ended, though unseen: both sides send PINGs every 30 s."""
+
 STARVING, HOLDING = "starving", "holding"
 BUSY = "busy"
 """A consumer with few unacknowledged messages, or one that is reported for them."""
@@ -145,6 +148,8 @@ def evaluate_stuck(facts: Sequence[Fact], report: ReportFinding, thresholds: Thr
         values = fact.values
         consumer = consumer_of(fact)
         until = fact.where.time if values["closed"] else end
+        if until - fact.where.time >= _TWO_KEEPALIVES:
+            continue
         rest = until - max(values["since"], values["active_at"])
         count = _published_behind(values, published, until) if fact.what == STARVING else 0
         text, name = _starved(values, rest, until, count) if fact.what == STARVING else _holding(values, rest, until, thresholds)
