@@ -189,6 +189,23 @@ def test_slow_jobs_for_many_topics(number: int, tmp_path: Path) -> None:
     assert with_code(findings_of(tmp_path, *talks), "connection-churn") == []
 
 
+@pytest.mark.parametrize(
+    ("number", "every", "topics", "churn"), [(15, 700, 15, False), (20, 400, 5, False), (20, 400, 2, True), (30, 300, 3, True)]
+)
+def test_programs_of_one_host_that_work_for_topics_of_their_own_are_no_churn(
+    number: int, every: int, topics: int, tmp_path: Path, *, churn: bool
+) -> None:
+    """A test suite, or the jobs of a host, one after the other."""
+    talks = []
+    for index in range(number):
+        topic = f"persistent://public/default/t{index % topics}"
+        talk = connected(30000 + index, start=index * every * MILLISECOND).client(producer(topic=topic)).server(created())
+        talks.append(talk.client(send(1, 0)).server(receipt(1, 0)).client(close_producer(1, 9)).server(success(9)).close())
+    rows = findings_of(tmp_path, *talks)
+    assert bool(with_code(rows, "connection-churn")) == churn
+    assert churn or any("topics" in (row.text or "") for row in with_code(rows, "churn-undecided"))
+
+
 @pytest.mark.parametrize(("number", "every"), [(8, 400), (22, 250), (14, 2200)])
 def test_a_client_made_for_each_message_that_does_not_close_its_producer(number: int, every: int, tmp_path: Path) -> None:
     talks = []

@@ -65,14 +65,18 @@ def _evaluate(client: str, server: str, short: list[Fact], report: ReportFinding
     are_many = is_churn(opened, len(short), begun, thresholds, in_turn=in_turn, slow=is_one)
     if not are_many and not (in_turn and is_one and _may_be_churn(short, thresholds)):
         return []
-    decided = are_many and (of_one_host([fact.values["port"] for fact in short]) or in_turn_on_purpose(times))
+    alike = max(Counter(fact.values["topic"] for fact in short).values())  # those without a topic are alike, too
+    decided = are_many and alike >= thresholds["churn-few-least"]
+    decided = decided and (of_one_host([fact.values["port"] for fact in short]) or in_turn_on_purpose(times))
     span = last.where.time - first.values["start"]
     lived = max(fact.values["lifetime"] for fact in short)
     text = (
         f"{client} opened and closed {plural(len(short), 'connection')} to {server} in {duration(span)}; none lived longer than "
         f"{duration(lived)}, and on none did it send more than {plural(max(map(_most_frames, short)), 'frame')}"
     )
-    if are_many and not decided:
+    if are_many and alike < thresholds["churn-few-least"]:
+        text += f"; they served {len(topics):,} topics, as different programs do"
+    elif are_many and not decided:
         text += "; their ports are in no order, like those of several hosts behind one address"
     evidence = {
         "frames": frame_names(fact.values["frame"] for fact in short),
