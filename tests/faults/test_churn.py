@@ -543,6 +543,19 @@ def test_connections_that_die_otherwise(end: str, story: str, tmp_path: Path) ->
     assert with_code(findings_of(tmp_path, *talks), "idle-cut") == []
 
 
+@pytest.mark.parametrize(("after_ms", "named"), [(0, False), (100, False), (2000, True), (-2000, True)])
+def test_connections_that_die_together_with_one_that_had_traffic(after_ms: int, named: bool, tmp_path: Path) -> None:
+    """Whatever ends all connections of a client at once every few seconds is no timeout of idle ones."""
+    talks = [idle(number, 5 * SECOND, "rst", every=9 * SECOND) for number in range(4)]
+    for number in range(4):
+        end = number * 9 * SECOND + 5 * SECOND + after_ms * MILLISECOND
+        busy = connected(31000 + number, start=number * 9 * SECOND).client(producer()).server(created())
+        for sequence in range((end - number * 9 * SECOND) // (200 * MILLISECOND)):
+            busy.client(send(sequence, 1)).server(receipt(sequence)).wait(200 * MILLISECOND)
+        talks.append(busy.reset("server"))
+    assert bool(with_code(findings_of(tmp_path, *talks), "idle-cut")) == named
+
+
 @pytest.mark.parametrize("answered", [True, False])
 def test_clients_that_leave_after_a_ping(answered: bool, tmp_path: Path) -> None:
     talks = []

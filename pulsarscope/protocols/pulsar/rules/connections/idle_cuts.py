@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from pulsarscope.dissect.contract.rules import Fact, ReportFinding
@@ -38,6 +39,16 @@ _ALIKE = 0.1
 """Idle times count as equal when they differ by no more than this share."""
 
 
+_TOGETHER = 0.05
+"""Ends count as simultaneous when this share of the idle time or less is between them."""
+
+
+def _is_near(times: Sequence[int], time: int, distance: float) -> bool:
+    """Return True if one of these times, in order, is at this distance from another or less."""
+    at = bisect_left(times, time - distance)
+    return at < len(times) and times[at] <= time + distance
+
+
 def evaluate_idle_cuts(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> None:
     """Report connections of a client to a server that were cut one after the other, each after the same idle time."""
     cut = [fact for fact in facts if fact.values["idle"] >= thresholds.ns("idle-cut-seconds") and fact.values["cut"]]
@@ -47,8 +58,12 @@ def evaluate_idle_cuts(client: str, server: str, facts: Sequence[Fact], report: 
 
     usual = median(fact.values["idle"] for fact in cut)
     alike: list[Fact] = []
+    busy = [fact for fact in facts if fact.values["cut"] and 2 * fact.values["idle"] < usual <= 2 * fact.values["lifetime"]]
+    busy_ends = sorted(fact.where.time for fact in busy)
     for fact in sorted(cut, key=lambda fact: fact.where.time):
-        # Connections that end together have one cause, such as a stop of the broker.
+        # Connections that end together have one cause, such as a stop of the broker, above all if one of them had traffic.
+        if _is_near(busy_ends, fact.where.time, _TOGETHER * usual):
+            continue
         if abs(fact.values["idle"] - usual) <= _ALIKE * usual and (not alike or fact.where.time - alike[-1].where.time >= usual / 2):
             alike.append(fact)
     if len(alike) < thresholds["idle-cut-connections"]:
