@@ -374,6 +374,7 @@ class Assembler(ConnectionTable):
             self._note(connection, *foreign)
         self._note_reset(connection, index, connection.last)
         self._close(connection, "rst", file, packet)
+        stream.acknowledges = ack if flags & ACK else stream.acknowledges  # of data that may be captured behind it
 
 
 def _latest(segments: list[Segment]) -> int:

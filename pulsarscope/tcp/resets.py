@@ -71,6 +71,9 @@ def was_in_flight(connection: Connection, stream: Stream) -> bool:
     """
     by_receiver = connection.closed == "rst" and connection.closed_by == 1 - stream.index
     by_receiver = by_receiver and (stream.fin == UNKNOWN or stream.late <= stream.missing)  # a FIN may overtake data
+    acknowledged = connection.streams[1 - stream.index].acknowledges
+    if acknowledged != UNKNOWN and sequence_difference(stream.sequence, acknowledged) > 0:
+        return False  # the RST was captured before data that it acknowledges
     return by_receiver and not connection.foreign and connection.end - connection.ending <= _FLIGHT_NANOSECONDS_MAX
 
 

@@ -168,6 +168,19 @@ def test_what_was_on_its_way_when_its_receiver_ended_is_normal(first: int, closi
 
 
 @pytest.mark.parametrize("first", [CLIENT, SERVER])
+@pytest.mark.parametrize(("acknowledged", "said"), [(0, False), (4, True), (8, True)])
+def test_data_that_a_reset_acknowledges_were_captured_behind_it(first: int, acknowledged: int, said: bool) -> None:
+    tape = Tape()
+    talk(tape)
+    own, other = (3, 6)[first], (6, 3)[first]
+    ack = BASES[1 - first] + other + acknowledged
+    tape.send(first, own, flags=RST | ACK, ack=ack, identification=1_001, options=stamped(12))
+    for number in range(2):
+        tape.send(1 - first, other + 4 * number, b"more", ack=BASES[first] + own, after=MILLISECOND)
+    assert ("data-after-close" in tape.only().codes()) == said
+
+
+@pytest.mark.parametrize("first", [CLIENT, SERVER])
 def test_what_follows_its_own_fin_is_not(first: int) -> None:
     tape = Tape()
     talk(tape)

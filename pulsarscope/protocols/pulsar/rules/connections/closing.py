@@ -306,14 +306,14 @@ class ClosingRule(ConnectionRule):
         commands = {side: self._last_command(side) for side in (CLIENT, SERVER)}
         latest = {side: f"{command.command} ({command.where.name})" if command else "none" for side, command in commands.items()}
         how, closed = self._context.closing or (row.closed, row.end)
-        server = commands[SERVER]
+        client, server = commands[CLIENT], commands[SERVER]
         if closed < last.time and server is not None:  # commands that the client sent later are not the reason
-            details.append(f"and the client sent on for {duration(last.time - closed)}")
+            went_on = client.where.time - closed if client else 0
+            details += [f"and the client sent on for {duration(went_on)}"] if went_on > 0 else []
             before = [place for places in self._waiting.values() for place in places if place.time <= closed]
             before.append(server.where)
             last = max(before, key=lambda place: place.time)
-        idle = max(closed - last.time, 0)
-        after = f"{duration(idle)} after" if idle else "right after"
+        after = f"{duration(idle)} after" if (idle := max(closed - last.time, 0)) else "right after"
         who, foreign = "broker" if by_broker else "client", bool(self._context.reported(RESET_BETWEEN))
         ended = f"A RST in the name of the {who} ended" if foreign else f"The {who} closed"
         text = (
