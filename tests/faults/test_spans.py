@@ -258,8 +258,9 @@ def test_a_slow_one_beside_one_that_is_idle_is_named(tmp_path: Path, length: int
         (lambda entry: {"partition_key": f"k{entry % 40}"}, None),
         (lambda entry: {"partition_key": f"k{entry}"}, None),
         (lambda _: {}, None),
+        (lambda entry: {"partition_key": "hot"} if entry % 10 == 1 else {}, None),
     ],
-    ids=["one", "mostly one", "ordering key", "many", "all different", "none"],
+    ids=["one", "mostly one", "ordering key", "many", "all different", "none", "one of a few with a key"],
 )
 def test_the_key_that_most_of_them_have_is_named(tmp_path: Path, keys: Callable[[int], dict[str, Any]], named: str | None) -> None:
     diagnosis = diagnose(tmp_path, *key_shared(12, 4, 500, keys=keys))

@@ -77,11 +77,14 @@ class KeyCounts(msgspec.Struct):
 
     counts: dict[Key, int] = msgspec.field(default_factory=dict)
     total: int = 0
+    """Number of all deliveries, those without a key, too."""
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key | None) -> None:
         """Count a delivery."""
         counts = self.counts
         self.total += 1
+        if key is None:
+            return
         if key in counts or len(counts) < COUNTED_MAX:
             counts[key] = counts.get(key, 0) + 1
         else:
@@ -104,8 +107,8 @@ class KeySharedState(ConsumerState):
     """Latest entry of each key, with its delivery."""
     share: deque[tuple[int, int]] = msgspec.field(default_factory=lambda: deque(maxlen=SHARE_MAX))
     """Latest entries delivered to it."""
-    keys: KeyCounts | None = None
-    """Deliveries by key, once there is one."""
+    keys: KeyCounts = msgspec.field(default_factory=KeyCounts)
+    """Deliveries by key."""
     regressions: int = 0
     """Number of entries delivered after a later one with the same key."""
 
@@ -145,8 +148,8 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
                 "since": held.since.time if held is not None else now,
                 "unacknowledged": len(consumer.key_of),
                 "closed": not self.open,
-                "busiest": consumer.keys.busiest() if consumer.keys is not None else None,
-                "keyed": consumer.keys.total if consumer.keys is not None else 0,
+                "busiest": consumer.keys.busiest(),
+                "delivered": consumer.keys.total,
             }
             where = held.since if held is not None else consumer.ready
             if where is not None:
@@ -158,10 +161,10 @@ class KeySharedRule(ConsumerRule[KeySharedState]):
         fields, where = row.fields or {}, where_of(row)
         position = position_of(fields.get("message_id"))
         consumer.share.append(position)
-        if (key := key_of(row)) is None:
-            return
-        consumer.keys = consumer.keys or KeyCounts()
+        key = key_of(row)
         consumer.keys.add(key)
+        if key is None:
+            return
         is_late = fields.get("redelivery_count", 0) > 0 or "deliver_at_time" in (row.metadata or {})
         self._check_order(consumer, key, position, where, is_late=is_late)
         if consumer.early.acks and consumer.early.of(position, (where.file, where.packet), where.time)[0]:

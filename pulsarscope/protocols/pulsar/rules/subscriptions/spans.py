@@ -299,7 +299,7 @@ def _report_slow(evaluation: SubscriptionSpans, end: int, shares: Mapping[tuple[
     busiest = None if share is None else share.values["busiest"]
     if share is not None and busiest is not None:
         kind, key, count = busiest
-        total = share.values["keyed"]
+        total = share.values["delivered"]
         amount = f"All {total:,} entries" if count == total else f"At least {count:,} of the {total:,} entries"
         text += f" {amount} that it got have {kind} {key}, and a key goes to one consumer."
     evidence = {
