@@ -102,6 +102,12 @@ def differences(new: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
     return phrases
 
 
+def _title(schema: Mapping[str, Any]) -> str:
+    """Return type and name of a schema; clients name primitive ones after their type."""
+    kind, name = str(schema["type"]), schema["name"] or "without a name"
+    return kind if name.casefold() == kind.casefold() else f"{kind} {name}"
+
+
 def has_none(row: ExchangeRow) -> bool:
     """Return True for the answer that a topic has no schema, on the request of a consumer of any schema."""
     return row.request == "GET_SCHEMA" and row.error == "TopicNotFound"
@@ -189,13 +195,13 @@ def _report_refused(topic: str, group: Sequence[Fact], known: Fact | None, repor
     name = f" of {values['name']}" if values["name"] else ""
     times = f" {len(group):,} times" if len(group) > 1 else ""
     text = f"{values['command']}{name} ({values['client']}) for {topic or 'an unknown topic'} was refused{times} with IncompatibleSchema: "
-    text += "it has no schema" if new is None else f"its schema is {new['type']} {new['name'] or 'without a name'}"
+    text += "it has no schema" if new is None else f"its schema is {_title(new)}"
     phrases: list[str] = []
     if known is not None:
         theirs = known.values["schema"]
         phrases = [] if new is None else differences(new, theirs)
         origin = f"{known.values['command']} of {known.values['client']} ({known.where.name})"
-        text += f", that of {origin} is {theirs['type']} {theirs['name'] or 'without a name'}"
+        text += f", that of {origin} is {_title(theirs)}"
         text += f": {listing(phrases)}" if phrases else ""
     else:
         text += "; the topic's own schema is not in the capture"

@@ -30,7 +30,8 @@ def test_the_difference_to_what_another_client_registered() -> None:
 
 
 def test_another_type_of_schema() -> None:
-    evidence = only(findings_in("java-errors.pcap"), "schema-incompatible")[1]
+    text, evidence = only(findings_in("java-errors.pcap"), "schema-incompatible")
+    assert "its schema is String, that of" in text
     assert evidence["difference"] == ["type String instead of Avro", "name String instead of Item"]
 
 
