@@ -4,6 +4,8 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
+use crate::encoding::json;
+
 /// Packed facts that cause no finding on their own.
 #[pyclass(sequence, frozen, module = "pulsarscope_native")]
 #[derive(Default)]
@@ -23,10 +25,12 @@ struct Undecided {
 }
 
 impl UndecidedFacts {
-    /// Add a fact: `write` appends its packed form to the bytes.
-    pub fn add(&mut self, position: u32, time: i64, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Add a fact on an entry, by ledger and number: `write` appends its packed form to the bytes.
+    pub fn add(&mut self, position: u32, time: i64, (ledger, entry): (i64, i64), write: impl FnOnce(&mut Vec<u8>)) {
         let key = self.bytes.len();
-        self.bytes.extend_from_slice(name.as_bytes());
+        json::number(ledger, &mut self.bytes);
+        self.bytes.push(b':');
+        json::number(entry, &mut self.bytes);
         let packed = self.bytes.len();
         write(&mut self.bytes);
         self.facts.push(Undecided { position, time, key, packed, end: self.bytes.len() });

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::capture::pieces::{Place, Places};
+use crate::encoding::json;
 use crate::encoding::padded::Padded;
 use crate::encoding::wire::Bytes;
 use crate::messages::opened_messages::OpenedMessages;
@@ -358,10 +359,21 @@ impl Frames {
 
     /// Return the key of the exchange that a frame ends.
     pub fn request_key(&self, frame: &Frame) -> Option<String> {
-        match frame.named.asked {
-            0 => Some(format!("{}:{}", frame.parts.numbers.id, frame.parts.numbers.sequence)),
-            _ => self.asked_by(frame).id.map(|id| id.to_string()),
+        let mut key = Vec::new();
+        self.append_request_key(frame, &mut key).then(|| String::from_utf8_lossy(&key).into_owned())
+    }
+
+    /// Append the key of the request that a frame answers; return false if it has none.
+    pub fn append_request_key(&self, frame: &Frame, out: &mut Vec<u8>) -> bool {
+        if frame.named.asked == 0 {
+            json::number(frame.parts.numbers.id, out);
+            out.push(b':');
+            json::number(frame.parts.numbers.sequence, out);
+            return true;
         }
+        let id = self.asked_by(frame).id;
+        id.into_iter().for_each(|id| json::number(id, out));
+        id.is_some()
     }
 
     /// Return the text with this number.

@@ -128,6 +128,14 @@ impl ArrowColumn {
         }
     }
 
+    /// Note several present values.
+    fn all_there(&mut self, count: usize) {
+        if self.absent > 0 {
+            (0..count).for_each(|_| self.valid.push(true));
+        }
+        self.count += count;
+    }
+
     /// Prepare for the next value; return true if it is absent, like all before it.
     #[inline]
     fn leads(&mut self, there: bool) -> bool {
@@ -163,6 +171,16 @@ impl ArrowColumn {
         if !self.leads(value.is_some()) {
             self.bytes.extend_from_slice(&value.unwrap_or_default().to_ne_bytes());
             self.there(value.is_some());
+        }
+    }
+
+    /// Append a number several times.
+    pub fn numbers(&mut self, value: i64, count: usize) {
+        if count > 0 {
+            self.leads(true);
+            self.bytes.reserve(8 * count);
+            (0..count).for_each(|_| self.bytes.extend_from_slice(&value.to_ne_bytes()));
+            self.all_there(count);
         }
     }
 
@@ -305,7 +323,12 @@ impl ArrowColumn {
         }
         self.bytes.extend_from_slice(text);
         let number = self.number_of_text()?;
-        (0..count).for_each(|_| self.repeated(Some(number)));
+        if count > 0 {
+            self.leads(true);
+            self.ends.reserve(4 * count);
+            (0..count).for_each(|_| self.ends.extend_from_slice(&number.to_ne_bytes()));
+            self.all_there(count);
+        }
         Ok(())
     }
 

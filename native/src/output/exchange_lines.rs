@@ -28,10 +28,12 @@ impl Frames {
         out.extend_from_slice(&self.request_name(py, frame)?.json);
         out.extend_from_slice(b",\"response\":");
         out.extend_from_slice(&self.command(tables, frame)?.name.json);
-        if let Some(key) = self.request_key(frame) {
-            out.extend_from_slice(b",\"key\":\"");
-            out.extend_from_slice(key.as_bytes());
+        let before = out.len();
+        out.extend_from_slice(b",\"key\":\"");
+        if self.append_request_key(frame, out) {
             out.push(b'"');
+        } else {
+            out.truncate(before);
         }
         self.write_known(b",\"topic\":", asked.topic, out);
         self.write_known(b",\"producer_name\":", asked.producer, out);

@@ -79,6 +79,14 @@ fn text(py: Python<'_>, text: &Text, column: &mut ArrowColumn) -> PyResult<()> {
     column.shared(text.text.as_ptr() as usize, || Ok(Some(text.text.bind(py).to_str()?.as_bytes())))
 }
 
+/// Append a word of the program, or None.
+fn word(word: Option<&'static str>, column: &mut ArrowColumn) -> PyResult<()> {
+    match word {
+        Some(word) => column.shared(word.as_ptr() as usize, || Ok(Some(word.as_bytes()))),
+        None => column.text(None),
+    }
+}
+
 impl Frames {
     /// Append a frame to columns, which are those of `FRAME_COLUMNS`.
     pub fn append_cells(&self, py: Python<'_>, tables: &Tables, frame: &Frame, columns: &mut [ArrowColumn]) -> PyResult<()> {
@@ -115,7 +123,7 @@ impl Frames {
         }
         let has_payload = parts.payload_at > 0;
         let digits = json::hex(parts.checksum);
-        status.text(has_payload.then_some(b"good".as_slice()))?;
+        word(has_payload.then_some("good"), status)?;
         stored.text(has_payload.then_some(digits.as_slice()))?;
         computed.text(has_payload.then_some(digits.as_slice()))?;
         payload_size.number(has_payload.then(|| i64::from(frame.size() - parts.payload_at)));
@@ -135,7 +143,7 @@ impl Frames {
         }
         request.end_text(named.request.is_some())?;
         latency.number(named.latency);
-        verdict.text(Some(b"ok"))?;
+        word(Some("ok"), verdict)?;
         for column in [findings, extra, topics] {
             column.nothing(1)?;
         }
@@ -160,7 +168,8 @@ impl Frames {
         let of = self.asked_by(frame);
         text(py, self.request_name(py, frame)?, request)?;
         text(py, &self.command(tables, frame)?.name, response)?;
-        key.text(self.request_key(frame).as_deref().map(str::as_bytes))?;
+        let there = self.append_request_key(frame, &mut key.bytes);
+        key.end_text(there)?;
         self.append_known(py, of.topic, topic)?;
         self.append_known(py, of.producer, producer_name)?;
         self.append_known(py, of.subscription, subscription)?;
@@ -168,7 +177,7 @@ impl Frames {
         of_packet.number(frame.packet);
         of_sub.number(i64::from(frame.sub()));
         latency_ns.number(latency);
-        status.text(Some(b"ok"))?;
+        word(Some("ok"), status)?;
         for column in [error, error_message] {
             column.nothing(1)?;
         }

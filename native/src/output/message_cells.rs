@@ -48,7 +48,7 @@ impl<'py> EntryCells<'py> {
         for (part, column) in self.0.iter().zip(columns) {
             match part {
                 Part::Nothing => column.nothing(messages.len())?,
-                Part::Number(number) => messages.clone().for_each(|_| column.number(*number)),
+                Part::Number(number) => column.numbers(*number, messages.len()),
                 Part::Flag(flag) => messages.clone().for_each(|_| column.flag(Some(*flag))),
                 Part::Text(text) => column.texts(text, messages.len())?,
                 Part::Compiled(values) => {

@@ -301,7 +301,7 @@ impl Deliveries {
                 let numbers = &frame.parts().numbers;
                 let (of_delivery, of_ack) = &values[*group as usize];
                 let mut add = |(ledger, entry): Position, of_fact: &[u8]| {
-                    facts.add(*position, frame.time, &format!("{ledger}:{entry}"), |fact| {
+                    facts.add(*position, frame.time, (ledger, entry), |fact| {
                         pack::array(3, fact);
                         pack::array(6, fact);
                         pack::optional(source.as_deref(), fact);

@@ -428,8 +428,7 @@ impl Stretch {
                     _ => None,
                 };
                 let cluster = of_python.as_ref().and_then(|(_, _, cluster)| cluster.as_deref());
-                let key = format!("{}:{}", numbers.ledger, numbers.entry);
-                facts.add(*position, frame.time, &key, |fact| {
+                facts.add(*position, frame.time, (numbers.ledger, numbers.entry), |fact| {
                     pack::array(3, fact);
                     sends.pack_place(name, frame.time, fact);
                     pack::text(what, fact);
