@@ -301,7 +301,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
         if consumer is not None and self._replays:
             self._replays.acknowledge(consumer)
         if consumer is not None and (consumer.repeated or consumer.twice.done):
-            fields, least_ns = row.fields or {}, self.context.thresholds.ns("processed-twice-seconds")
+            fields = row.fields or {}
             consumer.acknowledges |= bool(consumer.repeated)
             for message_id in fields.get("message_id") or ():
                 position = position_of(message_id)
@@ -309,7 +309,7 @@ class RedeliveryRule(ConsumerRule[RedeliveryState]):
                 if fields.get("ack_type") == "Cumulative":
                     done += [other for other in consumer.repeated if other < position]
                 elif not message_id.get("ack_set"):
-                    consumer.twice.acknowledge(position, where_of(row), least_ns, came_again=position in consumer.repeated)
+                    consumer.twice.acknowledge(self.context, position, where_of(row), came_again=position in consumer.repeated)
                 for entry in done:
                     consumer.resolves |= len(consumer.repeated.pop(entry, ())) == self._unresolved
 

@@ -13,10 +13,11 @@ import msgspec
 from pulsarscope.dissect.contract.rules import RuleContext, Where
 from pulsarscope.model.bounded_tables import remember
 from pulsarscope.model.findings import SESSION, table
+from pulsarscope.model.flow import SERVER
 from pulsarscope.model.text import duration
 from pulsarscope.model.thresholds import counted, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position
-from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names
+from pulsarscope.protocols.pulsar.rules.evidence import add_sample, frame_names, may_lack
 from pulsarscope.protocols.pulsar.rules.subscriptions.consumers import ConsumerState
 
 CODES = table(
@@ -62,10 +63,11 @@ class Twice(msgspec.Struct):
     """The first of these second ACKs."""
     first: Position = (-1, -1)
 
-    def acknowledge(self, position: Position, where: Where, least_ns: int, *, came_again: bool) -> None:
+    def acknowledge(self, context: RuleContext, position: Position, where: Where, *, came_again: bool) -> None:
         """Note an ACK of a whole entry; `came_again`: its latest delivery was not the first."""
-        earlier = self.done.pop(position, None)
-        if earlier is not None and where.time - earlier >= least_ns:
+        earlier, least_ns = self.done.pop(position, None), context.thresholds.ns("processed-twice-seconds")
+        # The capture may lack another delivery, whose ACK this is.
+        if earlier is not None and where.time - earlier >= least_ns and not may_lack(context, earlier, where.time, SERVER):
             if not self.count:
                 self.first = position
             self.count += 1

@@ -11,7 +11,7 @@ import pytest
 from pulsarscope.protocols.pulsar.rules.consumers.request_periods import period_of
 from tests.places import CAPTURES
 from tests.scenarios import Conversation
-from tests.scenarios.commands import TOPIC, ack, created, delivery, flow, producer, receipt, redeliver, send, subscribe, success
+from tests.scenarios.commands import PING, PONG, TOPIC, ack, created, delivery, flow, producer, receipt, redeliver, send, subscribe, success
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import SECOND
 from tests.scenarios.dialogue import RuleDialogue
@@ -114,7 +114,24 @@ def read_again(entries: int, *, seek: bool) -> Conversation:
     return talk.wait(SECOND).client(redeliver(0)).close()
 
 
+def rolled_back(lost: bool) -> Conversation:
+    """A consumer whose transaction is rolled back: it returns what it had acknowledged, and gets it once more."""
+    talk = subscribed(connected(), kind="Shared").client(flow(1000))
+    for number in range(3):
+        entries = range(number * 10, (number + 1) * 10)
+        talk.server(*map(delivery, entries)).client(redeliver(*entries)).wait(12 * SECOND)
+        talk.server(*[delivery(entry, again=1) for entry in entries]).client(*map(ack, entries)).wait(SECOND).client(redeliver(*entries))
+        again = [delivery(entry, again=2) for entry in entries]
+        talk.lose("server", sum(map(len, again))) if lost else talk.server(*again)
+        for _ in range(4):
+            talk.wait(SECOND).client(PING).server(PONG)
+        talk.client(*map(ack, entries)).wait(SECOND)
+    return talk.close()
+
+
 PROCESSED_ONCE = {
+    "rolled back": rolled_back(lost=False),
+    "rolled back, and the capture lacks the later deliveries": rolled_back(lost=True),
     "after a seek": read_again(6, seek=True),
     "delivered once more": read_again(40, seek=False),
     "negatively acknowledged, and done at the second time": in_groups(5, 4, twice=False),
