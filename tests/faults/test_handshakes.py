@@ -162,3 +162,14 @@ def test_a_certificate_that_expires_soon(days: int, *, found: bool, tmp_path: Pa
 @pytest.mark.parametrize("port", [443, 8443])
 def test_handshakes_of_web_servers_are_none_of_pulsar(port: int, tmp_path: Path) -> None:
     assert problem_codes(findings_of(tmp_path, carried(flights("unknown-ca", "1.3"), port=port))) == []
+
+
+@pytest.mark.parametrize("port", [6651, 16651])
+@pytest.mark.parametrize(("waits", "count", "found"), [(5, 1, True), (5, 3, True), (1, 3, False)])
+def test_a_server_that_never_answers_the_first_message(port: int, waits: int, count: int, *, found: bool, tmp_path: Path) -> None:
+    talks = []
+    for number in range(count):
+        talk = carried(flights("unknown-ca", "1.3")[:1], port=port, number=10 * number, end="open")
+        talks.append(talk.wait(waits * SECOND).close("client"))
+    rows = with_code(findings_of(tmp_path, *talks), "request-unanswered")
+    assert ["answered nothing until the client gave up" in (row.text or "") for row in rows] == [True] * found

@@ -454,8 +454,8 @@ function __pulsarscope_list
                 slow-exchange-lookup-seconds slow-exchange-open-seconds slow-exchange-seconds slow-exchange-stored-seconds \
                 slow-publish-bytes slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds \
                 slow-publish-median-sends slow-publish-paused-share slow-publish-pauses slow-publish-seconds slow-publish-sends \
-                token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds \
-                unload-burst-topics unload-loop-seconds unload-loop-times
+                tls-unanswered-seconds token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds txn-open-idle-seconds \
+                unload-burst-seconds unload-burst-topics unload-loop-seconds unload-loop-times
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
                 findings library adding-a-protocol decode messages stats diagnose report compare browse follow index extract sql mcp \

@@ -8,7 +8,7 @@ from pulsarscope.dissect.contract.rules import UNREAD, Fact, ReportFinding
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.limits import DIAGNOSIS_NAMES_MAX
 from pulsarscope.model.text import duration
-from pulsarscope.model.thresholds import Thresholds, counted
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.model.utc import utc_seconds
 from pulsarscope.protocols.pulsar.rules.connections.unopened import BROKER_PORTS
 from pulsarscope.protocols.pulsar.text.formatting import host, port
@@ -45,6 +45,12 @@ THRESHOLDS = (
         "certificate-expires",
         least=0,
     ),
+    in_seconds(
+        "tls-unanswered-seconds",
+        3,
+        "Time for which a client waits in vain for the first bytes of the server; a host that is up answers within milliseconds.",
+        "request-unanswered",
+    ),
 )
 
 NANOSECONDS_A_DAY = 86_400_000_000_000
@@ -74,6 +80,14 @@ _SILENT = (
 )
 """Reason of a failure that a single connection does not show for certain: the capture may lack the broker's last packet."""
 
+_UNHEARD = (
+    "the broker accepted the connection and answered nothing until the client gave up: its process hangs, or a proxy or load balancer has "
+    "no broker behind it"
+)
+
+_HELLO_BYTES_MAX = 4_096
+"""Most bytes of a client that sent its first message only; one whose server is not in the capture sends more."""
+
 _NOT_OF_NAMES = "certificate_expired", "unknown_ca", "certificate_revoked", "protocol_version"
 """Alerts with a reason other than the name in a certificate."""
 
@@ -96,7 +110,7 @@ def evaluate_handshakes(
         number = port(server)
         if number not in BROKER_PORTS and (number in _OTHER_PORTS or _is_http(known) if is_broker is None else not is_broker(server)):
             continue
-        if fact.what == UNREAD and (reason := _failure(fact, known)):
+        if fact.what == UNREAD and (reason := _failure(fact, known, thresholds)):
             failed.setdefault((server, reason), []).append(fact)
         if server not in evaluated:
             evaluated.add(server)
@@ -110,7 +124,7 @@ def _is_http(known: dict[str, str]) -> bool:
     return "http/1.1" in known.get("alpn-offered", known.get("alpn", ""))
 
 
-def _failure(fact: Fact, known: dict[str, str]) -> str | None:
+def _failure(fact: Fact, known: dict[str, str], thresholds: Thresholds) -> str | None:
     """Return why a handshake failed; None when it did not fail, or is not over."""
     values = fact.values
     for side in ("client", "server"):
@@ -127,8 +141,11 @@ def _failure(fact: Fact, known: dict[str, str]) -> str | None:
         return _SILENT if by_server else None
     if outcome is None or values["closed"] == "open" or values["closed_by"] is None:
         return None
+    if not values["server_bytes"] and values["closed_by"] == "client":
+        waited = values["end"] - fact.where.time >= thresholds.ns("tls-unanswered-seconds")
+        return _UNHEARD if waited and 0 < values["client_bytes"] <= _HELLO_BYTES_MAX else None
     if not values["server_bytes"]:
-        return None if values["closed_by"] == "client" else "the broker closed the connection at once: it may not speak TLS at this port"
+        return "the broker closed the connection at once: it may not speak TLS at this port"
     return f"the {'client' if values['closed_by'] == 'client' else 'broker'} closed the connection in the middle of it"
 
 
@@ -169,4 +186,5 @@ def _report_failed(client: str, server: str, reason: str, times: Sequence[Fact],
         "reason": reason,
         "tls": first.values["tls"],
     }
-    report("tls-handshake-failed", first.where, f"{number} of client {client} with {server} failed: {reason}.", evidence)
+    code, failed = ("request-unanswered", "got no answer") if reason == _UNHEARD else ("tls-handshake-failed", "failed")
+    report(code, first.where, f"{number} of client {client} with {server} {failed}: {reason}.", evidence)
