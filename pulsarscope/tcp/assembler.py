@@ -197,8 +197,8 @@ class Assembler(ConnectionTable):
                     stream.deliver_run(file, pieces, size, missing, times)
                 stream.newest = newest
             connection.packets += len(segments)
-            packet, time, seq, ack, flags, _, payload, *_ = segments[-1]
-            note_acknowledgment(stream, seq, ack, flags, payload)
+            packet, time, *_ = segments[-1]
+            note_acknowledgment(stream, segments)
             if packet > connection.last_packet:
                 connection.last_packet, connection.last_time = packet, time
             if latest > connection.end:
@@ -276,7 +276,7 @@ class Assembler(ConnectionTable):
         connection.announce(events.log)
         stream.captured = True
         if connection.strays is None and not flags & RST:
-            note_acknowledgment(stream, seq, ack, flags, payload)
+            note_acknowledgment(stream, (segment,))
             note_packet(connection, index, segment, file)
         events.file = connection.last_file = file
         connection.last_packet, connection.last_time = packet, time

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pulsarscope.model.limits import RESET_WINDOW_BYTES
 from pulsarscope.model.text import duration, plural
-from pulsarscope.tcp.ack_times import ACK_PAUSE_NANOSECONDS
 from pulsarscope.tcp.losses import longest
 from pulsarscope.tcp.sequence import UNKNOWN
 from pulsarscope.tcp.stream_findings import STALL_NANOSECONDS_MIN, Where, finding
@@ -99,16 +98,16 @@ def _report_hole(stream: Stream, peer: Stream, acknowledged: int | None, end: Wh
 
 def _report_lost_end(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:
     """Report bytes that neither the capture nor the peer received, when packets without data show that they were sent long ago."""
-    since = end[2] if stream.ack_times is None or stream.ack_times.sent < 0 else stream.ack_times.sent + ACK_PAUSE_NANOSECONDS
+    size, since = stream.ahead or (0, end[2])
     is_alone = stream.buffer is None and stream.fin == UNKNOWN and acknowledged == stream.length
-    if not (is_alone and 1 < stream.ahead <= RESET_WINDOW_BYTES) or end[2] - since < STALL_NANOSECONDS_MIN:
+    if not is_alone or size > RESET_WINDOW_BYTES or end[2] - since < STALL_NANOSECONDS_MIN:
         return
     text = (
-        f"{stream.source} sent {plural(stream.ahead, 'byte')} behind offset {stream.length} of its stream that never came, as its later "
-        f"acknowledgments show, and {peer.source} never acknowledged them: the network lost them, not the capture. What came last of "
-        f"it came {duration(end[2] - since)} before the end. If smaller segments got through before, a hop has a smaller MTU."
+        f"{stream.source} sent {plural(size, 'byte')} behind offset {stream.length} of its stream that never came, according to its "
+        f"acknowledgments of the last {duration(end[2] - since)}, and {peer.source} never acknowledged them: the network lost them, not "
+        f"the capture. If smaller segments got through before, a hop has a smaller MTU."
     )
-    evidence = {"direction": stream.index, "offset": stream.length, "size": stream.ahead, "waited_ns": end[2] - since}
+    evidence = {"direction": stream.index, "offset": stream.length, "size": size, "waited_ns": end[2] - since}
     stream.log.append((end[1], finding("network-stall", text, evidence | {"acknowledged": False}, end)))
 
 

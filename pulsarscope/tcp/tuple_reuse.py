@@ -6,6 +6,8 @@ also do so when they, or the bytes that they acknowledge, are outside the window
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pulsarscope.model.limits import RESET_WINDOW_BYTES, SEQUENCE_JUMP_MAX_BYTES
@@ -55,10 +57,19 @@ def begins_another(connection: Connection, index: int, segment: Segment) -> bool
     return not _lowest(other) <= sequence_difference(other.sequence, ack) <= (other.fin != UNKNOWN)
 
 
-def note_acknowledgment(stream: Stream, seq: int, ack: int, flags: int, payload: bytes) -> None:
-    """Record what the sender of a stream acknowledges, but not in a distant segment without data: it may be of another connection."""
-    stream.ahead = 0 if payload or stream.sequence in (seq, UNKNOWN) else sequence_difference(stream.sequence, seq)
-    if payload or stream.sequence == UNKNOWN or abs(stream.ahead) <= RESET_WINDOW_BYTES:
+def note_acknowledgment(stream: Stream, segments: Sequence[Segment]) -> None:
+    """Record what the sender of a stream acknowledges, but not in a distant segment without data: it may be of another connection.
+
+    `segments`: its latest ones; any data among them are delivered.
+    """
+    _, _, seq, ack, flags, _, payload, *_ = segments[-1]
+    ahead = 0 if payload or stream.sequence in (seq, UNKNOWN) else sequence_difference(stream.sequence, seq)
+    if ahead > 1:  # one may be a FIN
+        same = [*takewhile(lambda each: not each[6] and sequence_difference(stream.sequence, each[2]) > 1, reversed(segments))]
+        stream.ahead = ahead, same[-1][1] if stream.ahead is None or len(same) < len(segments) else stream.ahead[1]
+    elif stream.ahead is not None:
+        stream.ahead = None
+    if abs(ahead) <= RESET_WINDOW_BYTES:
         stream.acknowledges = ack if flags & ACK else UNKNOWN
 
 

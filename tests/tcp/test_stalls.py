@@ -198,14 +198,16 @@ def test_nobody_knows_that_the_receiver_lacks_what(case: str) -> None:
 
 
 def ahead(number: int, acknowledged: int, after: int, *, then: bytes = b"") -> Outcome:
-    """The server answers 6 bytes, and later acknowledges with a sequence number `number` bytes behind them."""
+    """The server answers 6 bytes, and later acknowledges twice, `after` ns apart, with a sequence number `number` bytes behind them."""
     tape = opened()
     tape.send(CLIENT, 0, b"ask", ack=BASES[SERVER])
     tape.send(SERVER, 0, b"answer", ack=BASES[CLIENT] + 3)
     tape.send(CLIENT, 3, ack=BASES[SERVER] + 6)
-    tape.send(CLIENT, 3, b"more", ack=BASES[SERVER] + 6, after=after)
-    tape.send(SERVER, 6 + number, then, ack=BASES[CLIENT] + 7)
-    tape.send(CLIENT, 7, ack=BASES[SERVER] + 6 + acknowledged)
+    tape.send(CLIENT, 3, b"more", ack=BASES[SERVER] + 6, after=30 * SECOND)
+    tape.send(SERVER, 6 + number, ack=BASES[CLIENT] + 7)
+    tape.send(CLIENT, 7, b"again", ack=BASES[SERVER] + 6, after=after)
+    tape.send(SERVER, 6 + number, then, ack=BASES[CLIENT] + 12)
+    tape.send(CLIENT, 12, ack=BASES[SERVER] + 6 + acknowledged)
     return tape.only()
 
 
