@@ -93,7 +93,7 @@ QUIET_NANOSECONDS = 1_000_000_000
 _OTHER_BYTES = 1 << 16
 """Upper bound for a fact that is not packed: it has a few names of a connection."""
 
-_LACKS_FACTS = f" Numbers are lower bounds: of more than {FACTS_PER_KEY_MAX:,} events, only the first and the last ones were compared."
+_LACKS_FACTS = f" Numbers may be too low: of more than {FACTS_PER_KEY_MAX:,} events, only the first and the last ones were compared."
 
 KEYS_TOGETHER = 1_000
 """Keys whose journeys are handed on together at the end."""

@@ -110,7 +110,7 @@ _UNJUDGED: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "interrupted": lambda counts: f"what comes behind the first {plural(counts['packets'], 'packet')}: reading was interrupted",
     "too-short": _too_short,
     "encrypted": lambda counts: f"{_connections(counts)} in TLS that was not decrypted (--tls-keylog)",
-    "one-sided": lambda counts: f"{_connections(counts)} with bytes of one direction only",
+    "one-sided": lambda counts: f"{_connections(counts)} of which only one direction was captured",
     "silent-side": lambda counts: f"{_connections(counts)} on which one side sent no data",
     "midstream": lambda counts: f"what {_connections(counts)} that began before the capture had open or used up by then",
     "missing-bytes": lambda counts: f"{plural(counts['bytes'], 'byte')} of {_connections(counts)} that the capture lacks",

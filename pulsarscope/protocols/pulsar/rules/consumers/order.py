@@ -190,8 +190,9 @@ class Doubles(msgspec.Struct):
         begun = (consumer.ready or self.where).time
         if may_lack(context, begun, now, SERVER) or may_lack(context, begun, now):
             return
-        text = f"{consumer.title} got {self.first[0]}:{self.first[1]} again before it had acknowledged it, though its client had not asked "
-        text += f"for it, and the broker does not call it a redelivery; in all, {self.count:,} came again so."
+        text = f"{consumer.title} got {self.first[0]}:{self.first[1]} again before it had acknowledged it, although its client had not "
+        text += "asked for it and the broker did not mark it as a redelivery"
+        text += f"; in all, this happened {self.count:,} times." if self.count > 1 else "."
         evidence = {"frames": frame_names(self.frames), **consumer.evidence, "message_id": [*self.first], "again": self.count}
         context.report("delivered-out-of-order", self.where, text, evidence)
 

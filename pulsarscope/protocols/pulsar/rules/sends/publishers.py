@@ -28,7 +28,7 @@ THRESHOLDS = (
         "slow-publish-pauses",
         3,
         "pauses",
-        "Pauses, one after the other, in which SENDs of a producer waited for longer than slow-publish-seconds; one or two are chance.",
+        "Separate pauses in which SENDs of a producer waited for longer than slow-publish-seconds; one or two are chance.",
         "slow-publish",
         least=2,
     ),
@@ -36,7 +36,7 @@ THRESHOLDS = (
         "slow-publish-paused-share",
         0.05,
         "of the time",
-        "Time of those pauses; a healthy broker may pause now and then.",
+        "Time that those pauses took together; a healthy broker may pause now and then.",
         "slow-publish",
         least=0,
     ),
@@ -261,6 +261,6 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
         f"{publisher.title} waits for its receipts: half of {plural(sends, 'SEND')} at least {duration(median)}, "
         f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max:,} in flight"
     )
-    text += f", in {pauses:,} pauses or more, one after the other" if goes_on else ""
+    text += f", in at least {pauses:,} separate pauses" if goes_on else ""
     code = "replication-stalled" if publisher.replicates else "slow-publish"
     return SlowPublisher(code, where, text, evidence, longest, entry, _is_held_back(publisher, sends, thresholds), goes_on)
