@@ -265,3 +265,14 @@ def test_others_say_nothing_about_a_silent_broker(tmp_path: Path, then: str, tim
 
 def test_connections_that_a_client_gives_up_at_once_do_not_either(tmp_path: Path) -> None:
     assert len(with_code(findings_of(tmp_path, *silent("", SECOND // 2, 3)), LOST)) == 1
+
+
+@pytest.mark.parametrize(("apart", "rest", "lost"), [*product((1, 60, 200), (15, 25), (False, True))])
+def test_pings_of_both_sides_at_the_start_of_a_capture(tmp_path: Path, apart: int, rest: int, lost: bool) -> None:
+    """The first frame of a stream from before the capture is known with the next one: the PONG has then been read, and a PING behind it."""
+    talk = Conversation(("10.0.0.1", 40001), ("10.0.0.2", 6650))
+    talk.server(PING).client(PONG).wait(apart * MILLISECOND).client(PING).wait(apart * MILLISECOND).server(PONG)
+    if lost:
+        talk.wait(SECOND).server(PING)
+    talk.wait(rest * SECOND).close()
+    assert bool(with_code(findings_of(tmp_path, talk), LOST)) == lost

@@ -155,7 +155,9 @@ class ClosingRule(ConnectionRule):
 
     def _ping(self, row: FrameRow) -> None:
         self._frame(row)
-        direction = row.direction
+        direction, other = row.direction, self._last_command(_OTHER[row.direction])
+        if other is not None and row.time < other.where.time:
+            return  # it is read late: its PONG may have been read before
         self._pinged, self._pings = self._pinged or {}, self._pings or {}
         pings = self._pinged.setdefault(direction, [])
         self._pings[direction] = self._pings[direction] + 1 if pings else 1
@@ -269,16 +271,14 @@ class ClosingRule(ConnectionRule):
         if not pings or latest is None or may_be_answered(self._context, pings[0], side, latest, row.end, alone=not self._pongs):
             return False
         asked, thresholds = pings[0].time, self._context.thresholds
-        if row.end - asked > thresholds.ns("keepalive-lost-seconds"):
-            return True
-        if row.closed_by != _OTHER[side] or self._context.closing is None:
-            return False
-        return self._context.closing[1] - asked >= thresholds.ns("keepalive-lost-closed-seconds")
+        closing = self._context.closing if row.closed_by == _OTHER[side] else None
+        closed_soon = closing is not None and closing[1] - asked >= thresholds.ns("keepalive-lost-closed-seconds")
+        return closed_soon or row.end - asked > thresholds.ns("keepalive-lost-seconds")
 
     def _last_command(self, side: str) -> LastCommand | None:
-        if side == CLIENT:
-            return None if self._last_of_client is None else LastCommand(self._command_of_client, self._last_of_client)
-        return None if self._last_of_server is None else LastCommand(self._command_of_server, self._last_of_server)
+        client, server = (self._command_of_client, self._last_of_client), (self._command_of_server, self._last_of_server)
+        command, place = client if side == CLIENT else server
+        return None if place is None else LastCommand(command, place)
 
     def _report_closed(self, row: ConnectionRow, last: Where) -> None:
         """Report a close that left something open. A close after an ERROR, or after everything was closed, needs no finding."""
