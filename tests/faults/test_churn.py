@@ -190,15 +190,22 @@ def test_slow_jobs_for_many_topics(number: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "every", "topics", "churn"), [(15, 700, 15, False), (20, 400, 5, False), (20, 400, 2, True), (30, 300, 3, True)]
+    ("number", "every", "topics", "name", "churn"),
+    [
+        (15, 700, 15, "t", False),
+        (20, 400, 5, "t", False),
+        (20, 400, 2, "t", True),
+        (30, 300, 3, "t", True),
+        (20, 400, 10, "t-partition-", True),
+    ],
 )
 def test_programs_of_one_host_that_work_for_topics_of_their_own_are_no_churn(
-    number: int, every: int, topics: int, tmp_path: Path, *, churn: bool
+    number: int, every: int, topics: int, name: str, tmp_path: Path, *, churn: bool
 ) -> None:
-    """A test suite, or the jobs of a host, one after the other."""
+    """A test suite, or the jobs of a host, one after the other; the partitions of a topic belong together."""
     talks = []
     for index in range(number):
-        topic = f"persistent://public/default/t{index % topics}"
+        topic = f"persistent://public/default/{name}{index % topics}"
         talk = connected(30000 + index, start=index * every * MILLISECOND).client(producer(topic=topic)).server(created())
         talks.append(talk.client(send(1, 0)).server(receipt(1, 0)).client(close_producer(1, 9)).server(success(9)).close())
     rows = findings_of(tmp_path, *talks)

@@ -16,6 +16,7 @@ from pulsarscope.protocols.pulsar.rules.connections.churn import is_churn
 from pulsarscope.protocols.pulsar.rules.connections.one_host import in_turn_on_purpose, of_one_host
 from pulsarscope.protocols.pulsar.rules.connections.storms import Repetitions
 from pulsarscope.protocols.pulsar.rules.evidence import SHORTEST_FRAME, frame_names
+from pulsarscope.protocols.pulsar.topics import base_topic
 
 
 def evaluate_churn(client: str, server: str, facts: Sequence[Fact], report: ReportFinding, thresholds: Thresholds) -> list[Fact]:
@@ -65,7 +66,8 @@ def _evaluate(client: str, server: str, short: list[Fact], report: ReportFinding
     are_many = is_churn(opened, len(short), begun, thresholds, in_turn=in_turn, slow=is_one)
     if not are_many and not (in_turn and is_one and _may_be_churn(short, thresholds)):
         return []
-    alike = max(Counter(fact.values["topic"] for fact in short).values())  # those without a topic are alike, too
+    served = Counter(base_topic(fact.values["topic"] or "") for fact in short)
+    alike = max(served.values())  # those without a topic are alike, too
     decided = are_many and alike >= thresholds["churn-few-least"]
     decided = decided and (of_one_host([fact.values["port"] for fact in short]) or in_turn_on_purpose(times))
     span = last.where.time - first.values["start"]
@@ -75,7 +77,7 @@ def _evaluate(client: str, server: str, short: list[Fact], report: ReportFinding
         f"{duration(lived)}, and on none did it send more than {plural(max(map(_most_frames, short)), 'frame')}"
     )
     if are_many and alike < thresholds["churn-few-least"]:
-        text += f"; they served {len(topics):,} topics, as different programs do"
+        text += f"; they served {len(served):,} topics, as different programs do"
     elif are_many and not decided:
         text += "; their ports are in no order, like those of several hosts behind one address"
     evidence = {
