@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from pulsarscope.engine.local import run
+from pulsarscope.model.records import FindingRow
+from tests.scenarios.capturefile import write_pcap
 from tests.scenarios.commands import BY_BROKER, CONNECT, CONNECTED, PING, PONG, close_consumer, delivery, flow, message, send, success
 from tests.scenarios.connections import connected, subscribed
 from tests.scenarios.conversation import MILLISECOND, SECOND, START_NS, Conversation
 from tests.scenarios.evaluation import findings_of, problem_codes, with_code
+from tests.scenarios.options import Options
 
 LOST, LATE, CLOSED = "keepalive-lost", "keepalive-late", "connection-closed-by-broker"
 
@@ -267,12 +271,15 @@ def test_connections_that_a_client_gives_up_at_once_do_not_either(tmp_path: Path
     assert len(with_code(findings_of(tmp_path, *silent("", SECOND // 2, 3)), LOST)) == 1
 
 
+@pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize(("apart", "rest", "lost"), [*product((1, 60, 200), (15, 25), (False, True))])
-def test_pings_of_both_sides_at_the_start_of_a_capture(tmp_path: Path, apart: int, rest: int, lost: bool) -> None:
+def test_pings_of_both_sides_at_the_start_of_a_capture(tmp_path: Path, apart: int, rest: int, forced: bool, lost: bool) -> None:
     """The first frame of a stream from before the capture is known with the next one: the PONG has then been read, and a PING behind it."""
     talk = Conversation(("10.0.0.1", 40001), ("10.0.0.2", 6650))
     talk.server(PING).client(PONG).wait(apart * MILLISECOND).client(PING).wait(apart * MILLISECOND).server(PONG)
     if lost:
         talk.wait(SECOND).server(PING)
-    talk.wait(rest * SECOND).close()
-    assert bool(with_code(findings_of(tmp_path, talk), LOST)) == lost
+    path = write_pcap(tmp_path / "pings.pcap", talk.wait(rest * SECOND).close().packets)
+    options = Options(frozenset({"finding"}), rules=True, ports=frozenset({6650} if forced else ()))
+    rows = [row for batch in run([str(path)], options) for row in batch.rows]
+    assert any(isinstance(row, FindingRow) and row.code == LOST for row in rows) == lost
