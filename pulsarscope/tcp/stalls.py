@@ -38,16 +38,17 @@ def report_stalls(stream: Stream, peer: Stream, acknowledged: int | None, end: W
     _report_hole(stream, peer, acknowledged, end)
     _report_lost_end(stream, peer, acknowledged, end)
     late, is_known, is_unsure = _late_acks(stream, peer, end)
-    held_up = [] if losses is None else losses.held_up
+    held_up, on_way = [] if losses is None else losses.held_up, late.times if late is not None and is_known else []
+    is_slow = late is not None and is_known and late.count >= LATE_ACKS_MIN
     if late is not None:  # those that are reported explain what waits for them
-        held_up = longest([*held_up, *late.held_up, *(late.times if is_known and late.count < LATE_ACKS_MIN else ())])
-    if held_up or is_unsure:
-        known = finding("network-loss", "", {"held_up": held_up, "unsure": is_unsure}, end, stream.source)
+        held_up = longest([*held_up, *late.held_up, *([] if is_slow else on_way)])
+    if held_up or on_way or is_unsure:
+        known = finding("network-loss", "", {"held_up": held_up, "on_way": on_way, "unsure": is_unsure}, end, stream.source)
         known.counted = True
         stream.log.append((end[1], known))
     if losses is not None and losses.is_heavy and 2 * _closed_for(peer, end) <= losses.waited:
         _report_losses(stream, losses, end)
-    if late is not None and is_known and late.count >= LATE_ACKS_MIN:
+    if late is not None and is_slow:
         _report_late_acks(stream, peer, late, end)
 
 

@@ -102,6 +102,24 @@ def test_a_thin_link_behind_a_proxy_is_not_the_broker(leg: str, tmp_path: Path) 
     assert slow["to_act"] == whom.get(leg, "the broker's operators")
 
 
+def test_late_acknowledgments_of_another_time_do_not_make_a_slow_broker_the_network(tmp_path: Path) -> None:
+    way = LegPath("apart")
+    way.client(producer(1, "p", 2)).server(created("p", 2))
+    for number in range(40):
+        network, broker = (1_500, 1) if number < 12 else (1, 1 if number < 28 else 2_500)
+        way.outer.client(send(1, number)).confirm("server")
+        way.inner.time_ns = way.outer.time_ns + MILLISECOND
+        way.inner.client(send(1, number)).wait(network * MILLISECOND).confirm("server")
+        way.inner.wait(broker * MILLISECOND).server(receipt(1, number, entry=number)).confirm("client")
+        way.outer.time_ns = way.inner.time_ns
+        way.outer.server(receipt(1, number, entry=number)).confirm("client").wait(SECOND // 5)
+    way.close()
+    packets = sorted([*way.outer.packets, *way.inner.packets], key=lambda packet: packet.time_ns)
+    (slow,) = (each for each in ps.open(write_pcap(tmp_path / "mixed.pcap", packets)).diagnose()["findings"] if each["code"] == SLOW)
+    assert slow["to_act"] == "the broker's operators"
+    assert "late acknowledgments" not in slow["samples"][0]["text"]
+
+
 def test_a_long_path_without_consequences_is_none(tmp_path: Path) -> None:
     assert verdict(tmp_path, publishing(step=300, stored_after=5)) == (None, [])
 

@@ -69,13 +69,21 @@ def closed_windows(context: RuleContext, host: str) -> list[ReportedFinding]:
 
 def held_up(context: RuleContext, since: int, until: int) -> int:
     """Return the longest time, of those that overlap a stretch of time, for which the network held up either side, in nanoseconds."""
-    losses = [loss.evidence.get("held_up", ()) for loss in context.reported("network-loss")]
-    return max((took for times in losses for took, began in times if began <= until and since <= began + took), default=0)
+    return _longest_within(context, ("held_up",), since, until)
 
 
 def way_delay(context: RuleContext, since: int, until: int) -> int:
-    """Return the longest time after which a slow path acknowledged data, or for which the network held up either side; nanoseconds."""
-    return max((delay.evidence.get("delay_max_ns", 0) for delay in context.reported("path-delay")), default=held_up(context, since, until))
+    """Return the longest time after which the path acknowledged data, or for which it held up either side, near a stretch; nanoseconds.
+
+    Near is what is no further away than the stretch is long: not each acknowledgment is measured.
+    """
+    near = until - since
+    return _longest_within(context, ("held_up", "on_way"), since - near, until + near)
+
+
+def _longest_within(context: RuleContext, names: Iterable[str], since: int, until: int) -> int:
+    losses = [loss.evidence.get(name, ()) for loss in context.reported("network-loss") for name in names]
+    return max((took for times in losses for took, began in times if began <= until and since <= began + took), default=0)
 
 
 def lacks_acks(context: RuleContext) -> bool:

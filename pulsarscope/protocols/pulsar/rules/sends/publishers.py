@@ -28,7 +28,7 @@ THRESHOLDS = (
         "slow-publish-pauses",
         3,
         "pauses",
-        "Separate pauses in which SENDs of a producer waited for longer than slow-publish-seconds; one or two are chance.",
+        "Pauses in which SENDs of a producer waited for longer than slow-publish-seconds, one after the other; one or two are chance.",
         "slow-publish",
         least=2,
     ),
@@ -261,6 +261,6 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
         f"{publisher.title} waits for its receipts: half of {plural(sends, 'SEND')} at least {duration(median)}, "
         f"one in a hundred {duration(high)}, the slowest {duration(longest)}, with up to {publisher.in_flight_max:,} in flight"
     )
-    text += f", in at least {pauses:,} separate pauses" if goes_on else ""
+    text += f", in at least {pauses:,} pauses" if goes_on else ""
     code = "replication-stalled" if publisher.replicates else "slow-publish"
     return SlowPublisher(code, where, text, evidence, longest, entry, _is_held_back(publisher, sends, thresholds), goes_on)
