@@ -18,7 +18,8 @@ CODES = table(
     SESSION.warning(
         "ack-hole",
         "A message stays unacknowledged while later ones are acknowledged: the subscription's backlog cannot be deleted behind it.",
-        "Find out what the application did with this message id; an ack timeout or a negative acknowledgement would bring it again.",
+        "Find out what the application did with this message id. After a negative acknowledgement it comes again, within a minute by "
+        "default.",
         to_act="the consumer's application",
     ),
     SESSION.note(
