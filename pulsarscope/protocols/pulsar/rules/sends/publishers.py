@@ -80,7 +80,9 @@ class Publisher(msgspec.Struct):
     answered_at: int = 0
     """Time of the first answer, in nanoseconds."""
     latest: ExchangeRow | None = None
-    """The SEND that was answered last."""
+    """The SEND that was answered last. An output may have put text in the place of its times."""
+    latest_at: int = 0
+    """Time of that answer, in nanoseconds."""
     earlier_at: int = 0
     """Time of the latest receipt for a SEND that the capture lacks, in nanoseconds."""
     in_flight: int = 0
@@ -122,7 +124,7 @@ class Publisher(msgspec.Struct):
         if latest is None:
             return self.earlier_at >= since
         is_earlier = (latest.file, latest.packet, latest.sub) < (late.file, late.packet, late.sub)
-        return is_earlier and max(latest.time + (latest.latency_ns or 0), self.earlier_at) >= since
+        return is_earlier and max(self.latest_at, self.earlier_at) >= since
 
     def is_passed_over(self, send: Where) -> bool:
         """Return True when a later SEND than this one got its receipt: brokers send those in order, but errors at once."""
@@ -229,8 +231,7 @@ def evaluate_latency(publisher: Publisher, thresholds: Thresholds) -> SlowPublis
     median, high = percentile(publisher.latencies, 50), percentile(publisher.latencies, 99)
     slow_ns = thresholds.ns("slow-publish-seconds")
     pauses, paused = _pauses(publisher, thresholds)
-    until = publisher.latest.time if publisher.latest is not None else publisher.answered_at
-    share = thresholds["slow-publish-paused-share"] * (until - publisher.answered_at)
+    share = thresholds["slow-publish-paused-share"] * (publisher.latest_at - publisher.answered_at)
     goes_on = median <= slow_ns and pauses >= thresholds["slow-publish-pauses"] and paused > share
     if sends >= thresholds["slow-publish-sends"] and high > slow_ns and not _is_one_pause(publisher, median, longest, thresholds):
         deciding = thresholds.evidence("slow-publish-seconds", "slow-publish-sends")

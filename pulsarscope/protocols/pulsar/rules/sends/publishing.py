@@ -229,9 +229,9 @@ class PublishRule(ConnectionRule):
             if latency < self._fastest or latency > self._longest or row.time >= self._window_end:
                 self._note(row, latency)
             publisher.latencies[rounded(latency)] += 1
-            publisher.latest = row
+            publisher.latest, publisher.latest_at = row, row.time + latency
             if publisher.slowest is None:
-                publisher.answered_at = row.time + latency
+                publisher.answered_at = publisher.latest_at
             if publisher.slowest is None or latency > publisher.slowest[0]:
                 where = where_of(row)
                 publisher.slowest = latency, where, response_name(row), self._entry(where)
@@ -406,6 +406,7 @@ class PublishRule(ConnectionRule):
                 continue
             publisher.in_flight -= 1
             publisher.topic, publisher.name, publisher.latest = row.topic, row.producer_name, row
+            publisher.latest_at = row.time + latency
             publisher.latencies[rounded(latency)] += 1
 
     def sends(self, frames: Any, handle: Callable[[int], None]) -> bool:
@@ -435,7 +436,8 @@ class PublishRule(ConnectionRule):
             start = stop + 1
         for publisher, (producer, _) in zip(publishers, followed, strict=True):
             if producer.receipts:
-                (_, publisher.latest, *_), _ = frames.row(producer.receipts[-1])
+                (_, latest, *_), _ = frames.row(producer.receipts[-1])
+                publisher.latest, publisher.latest_at = latest, latest.time + (latest.latency_ns or 0)
         return True
 
     columns: ClassVar[ColumnsHandlers] = {"SEND": sends}
