@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from copy import copy
 from math import inf
 from typing import Any, ClassVar
 
@@ -290,7 +291,7 @@ class RequestRule(ConnectionRule):
             if len(self._doubtful) >= REQUESTS_MAX:
                 self._settle()
             self._doubtful = self._doubtful or deque()
-            self._doubtful.append((row, row.latency_ns, limit))
+            self._doubtful.append((copy(row), row.latency_ns, limit))  # outputs may change the row
 
     def _report_slow(self, row: ExchangeRow, latency_ns: int, limit: str) -> None:
         where = where_of(row)

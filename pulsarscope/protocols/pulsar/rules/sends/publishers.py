@@ -80,7 +80,7 @@ class Publisher(msgspec.Struct):
     answered_at: int = 0
     """Time of the first answer, in nanoseconds."""
     latest: ExchangeRow | None = None
-    """The SEND that was answered last. An output may have put text in the place of its times."""
+    """The SEND that was answered last. Outputs may have changed its times."""
     latest_at: int = 0
     """Time of that answer, in nanoseconds."""
     earlier_at: int = 0

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from itertools import product
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,10 +13,7 @@ from pulsarscope.model.findings import WARNING
 from pulsarscope.model.records import FindingRow
 from pulsarscope.protocols.pulsar.rules.sends import publishing as publishing_rule
 from pulsarscope.protocols.pulsar.rules.sends.rounded_latencies import percentile
-from tests.scenarios import write_pcap
-from tests.scenarios.command_line import execute
 from tests.scenarios.commands import PING, close_producer, created, producer, receipt, send, success
-from tests.scenarios.connections import connected
 from tests.scenarios.conversation import MILLISECOND, SECOND
 from tests.scenarios.dialogue import RuleDialogue
 from tests.scenarios.rules.publishing import CLOSED
@@ -95,21 +90,6 @@ def test_other_waits_are_not_reported(fast: int, slow: int, held: int, spread: f
 )
 def test_what_does_not_hurt_is_not_said(latency_ns: int, count: int) -> None:
     assert publishing(latency_ns, count).codes() == []
-
-
-def test_an_output_that_replaces_the_times_of_rows_changes_nothing(tmp_path: Path) -> None:
-    talk = connected().client(producer()).server(created())
-    for number in range(12):
-        talk.client(send(sequence_id=number)).wait(1_500 * MILLISECOND).server(receipt(sequence_id=number, entry=number))
-    other = connected(40001, start=20 * SECOND)  # its bytes come in later blocks
-    for number in range(10):
-        other.client(send(sequence_id=number, payload=bytes(100_000)), mss=50_000).wait(MILLISECOND)
-    talk.wait(20 * SECOND).close()
-    path = write_pcap(tmp_path / "slow.pcap", sorted(talk.packets + other.packets, key=lambda packet: packet.time_ns))
-    command = "decode", str(path), "--format", "ndjson", "--records", "all"
-    lines = execute(*command, env=os.environ | {"PULSARSCOPE_NATIVE": "off"}).stdout
-    assert b'"code":"slow-publish"' in lines
-    assert b'"code":"rule-failed"' not in lines
 
 
 @pytest.mark.parametrize(("latency_ns", "count"), [*product((1_100 * MILLISECOND, 3 * SECOND), (3, 5, 9))])
