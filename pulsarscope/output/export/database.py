@@ -107,7 +107,7 @@ class RecordDatabase:
 
     def _insert(self, statement: str, batch: Any) -> None:
         self._database.register("batch", batch)
-        self._database.execute(statement)
+        self._answer(lambda: self._database.execute(statement))
         self._database.unregister("batch")
 
 

@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -131,16 +130,33 @@ def test_the_query_comes_last() -> None:
 
 
 def test_a_signal_ends_a_query_that_would_not_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    ask = RecordDatabase._answer
+    answer = RecordDatabase.query
 
-    def interrupt(self: RecordDatabase, asked: Callable[[], Any]) -> Any:
+    def interrupt(self: RecordDatabase, query: str) -> Any:
         Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
-        return ask(self, asked)
+        return answer(self, query)
 
     endless = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT count(*) FROM numbers"
-    monkeypatch.setattr(RecordDatabase, "_answer", interrupt)
+    monkeypatch.setattr(RecordDatabase, "query", interrupt)
     with pytest.raises(SystemExit) as ended:
         app(["sql", QUICKSTART, endless], standalone_mode=True)
+    assert ended.value.code == 5
+    assert "interrupted; there is no output" in capsys.readouterr().err
+
+
+def test_a_signal_ends_the_insertion_of_rows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    insert = RecordDatabase._insert
+    slow = "INSERT INTO frame (packet) WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT n FROM numbers"
+
+    def interrupt(self: RecordDatabase, statement: str, batch: Any) -> None:
+        if statement.startswith("INSERT"):
+            Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            statement = slow
+        insert(self, statement, batch)
+
+    monkeypatch.setattr(RecordDatabase, "_insert", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        app(["sql", QUICKSTART, "SELECT count(*) FROM frame"], standalone_mode=True)
     assert ended.value.code == 5
     assert "interrupted; there is no output" in capsys.readouterr().err
 
