@@ -98,6 +98,8 @@ def run_command(request: CommandRequest, command_output: CommandOutput) -> int:
             once = CountedOnce() if request.once else None
             selection = SelectedRows(kinds, row_filter, request.limit, skip, once, one_by_one=not takes_columns(request, name))
             code = write_rows(request, run, selection, row_output, encoding, sink, command_output.interrupts)
+            if code == EXIT_INCOMPLETE:  # the rest may hold what has not been seen
+                return code
             for line in row_options.fields.empty() if row_options.fields is not None and not request.quiet else ():
                 warn(line)
             warn_of_absent_names(request, row_filter)

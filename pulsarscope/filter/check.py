@@ -15,7 +15,7 @@ from pulsarscope.filter.fields import ANY, UNKNOWN, Catalogue, KnownField
 from pulsarscope.filter.filter_error import FilterError, Mismatch, Place
 from pulsarscope.filter.literals import WIRESHARK_NAMES, pattern_of, text_of, unquoted, value_of
 from pulsarscope.model.records import ROWS
-from pulsarscope.model.text import either
+from pulsarscope.model.text import both, either
 
 NEVER = tree.Always(False)
 ORDERED = frozenset({"<", "<=", ">", ">="})
@@ -213,7 +213,7 @@ class Checker:
             if command in self._catalogue.commands:
                 near.append(f"write {command} for the command")
             near.append(f"use decode --records {elsewhere[0]}")
-            return Mismatch(f"{name_text} is a field of {' and '.join(elsewhere)} records, not of {of}: {', or '.join(near)}", name.place)
+            return Mismatch(f"{name_text} is a field of {both(elsewhere)} records, not of {of}: {', or '.join(near)}", name.place)
         depth = self._known_depth(name, kinds)
         unknown_part = name.parts[min(depth, len(name.parts) - 1)]
         known = [full for kind in kinds for full, _ in self._catalogue.names(kind)]

@@ -93,6 +93,11 @@ def either(words: Sequence[str]) -> str:
     return " or ".join((*((", ".join(words[:-1]),) if words[1:] else ()), *words[-1:]))
 
 
+def both(words: Sequence[str]) -> str:
+    """Join names that all apply: frame, exchange and finding."""
+    return " and ".join((*((", ".join(words[:-1]),) if words[1:] else ()), *words[-1:]))
+
+
 def duration(nanoseconds: int, micro: str = "µ") -> str:
     """Return a duration with three significant digits: 850 ns, 12.3 µs, 1.32 ms, 45.1 s; then 3 min 20 s, 5 h 12 min, 3 d 4 h."""
     if nanoseconds < 1_000:

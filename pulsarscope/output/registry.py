@@ -10,7 +10,7 @@ import msgspec
 from pulsarscope.model.errors import UsageError
 from pulsarscope.model.on_use import load
 from pulsarscope.model.records import ROWS, columns
-from pulsarscope.model.text import either
+from pulsarscope.model.text import both, either
 
 if TYPE_CHECKING:
     from pulsarscope.output.export.sink import Sink
@@ -250,7 +250,7 @@ def _unknown_column(name: str, known: set[str], kinds: Sequence[str]) -> str:
     elsewhere = [kind for kind in ROWS if kind not in kinds and name in column_names(kind)]
     hint = ""
     if elsewhere:
-        hint = f"; {' and '.join(elsewhere)} records have it: --records {elsewhere[0]}"
+        hint = f"; {both(elsewhere)} records have it: --records {elsewhere[0]}"
     elif near:
         hint = f"; did you mean {either(near)}?"
     else:

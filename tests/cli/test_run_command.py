@@ -208,6 +208,14 @@ def test_an_interrupted_run_to_standard_output_says_so(fake_runs: FakeRuns, caps
     assert captured.err == "pulsarscope: interrupted; the output is not complete\n"
 
 
+def test_an_interrupted_run_does_not_say_that_a_name_is_absent(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
+    for ends, code, said in ((None, 0, "no topic is nope"), (KeyboardInterrupt(), 5, "interrupted; the output is not complete")):
+        fake_runs([[rows.send()]], ends=ends)
+        assert run_command(request(format="ndjson", filter='topic == "nope"')) == code
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"pulsarscope: {said}")
+
+
 def test_a_closed_pipe_ends_quietly(fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]) -> None:
     fake_runs([[rows.send()]], ends=BrokenPipeError())
     assert run_command(request(format="ndjson")) == 0

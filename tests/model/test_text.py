@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsarscope.model.text import duration, either, escape, hint_for, input_name, printable, show_controls
+from pulsarscope.model.text import both, duration, either, escape, hint_for, input_name, printable, show_controls
 
 
 @given(st.text(st.characters(codec=None)))
@@ -79,3 +79,4 @@ def test_only_a_name_that_is_near_is_suggested() -> None:
 @pytest.mark.parametrize(("words", "text"), [([], ""), (["a"], "a"), (["a", "b"], "a or b"), (["a", "b", "c"], "a, b or c")])
 def test_alternatives_are_joined_as_in_a_sentence(words: list[str], text: str) -> None:
     assert either(words) == text
+    assert both(words) == text.replace(" or ", " and ")

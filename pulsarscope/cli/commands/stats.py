@@ -122,9 +122,10 @@ def stats(request: StatsRequest, output: CommandOutput) -> int:
                 if row_filter is not None:
                     note = f"Rows that match the filter: {sum(row_filter.kept.values()):,} of {sum(row_filter.seen.values()):,}"
                 sink.write(statistics_text(records, report_options(request, run.inputs.paths, run.dissectors.values()), note, tables))
-            incomplete = finish_report(sink, run)
+            if (incomplete := finish_report(sink, run)) is not None:
+                return incomplete
             warn_of_absent_names(request, row_filter)
-            return exit_code(request.fail_on, run) if incomplete is None else incomplete
+            return exit_code(request.fail_on, run)
 
     row_filter = filter_of(request, COUNTED_KINDS)
     with shared_input(request, output, row_filter, lambda each: run_options(each, COUNTED_KINDS, rules=False)) as shared:
