@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import islice
@@ -41,6 +42,9 @@ from pulsarscope.output.export.sink import identity
 
 if TYPE_CHECKING:
     from pulsarscope.output.export.sink import Sink
+
+COPY_TO = re.compile(r"\s*COPY\b.*\bTO\s+'((?:[^']|'')+)'", re.IGNORECASE | re.DOTALL)
+"""A statement that writes a file, and the name of the file."""
 
 ROWS_SHOWN = 1_000
 """Rows of a result in text, by default."""
@@ -91,6 +95,7 @@ def sql(request: SqlRequest, output: CommandOutput) -> int:
             rules=FindingRow.kind in kinds,
         )
         run = start_run(request.files, options, request.jobs)
+        _refuse_copy_to_input(request.query, run.inputs.paths)
         for batch in with_progress(run.inputs, run, quiet=request.quiet):
             warn_of(damage(batch.rows), run.inputs.paths)
             database.add([row for row in batch.rows if row.kind in kinds])
@@ -103,6 +108,16 @@ def sql(request: SqlRequest, output: CommandOutput) -> int:
                 sink.write(part)
         sink.finish()
         return EXIT_DAMAGED if run.damaged else EXIT_DONE
+
+
+def _refuse_copy_to_input(query: str, paths: Sequence[str]) -> None:
+    """Raise UsageError if a query is a COPY to one of the captures, which the database would replace."""
+    if (copy := COPY_TO.match(query)) is None:
+        return
+    target = copy[1].replace("''", "'")
+    there = identity(target)
+    if there is not None and there in map(identity, paths):
+        raise UsageError(f"{target} is one of the inputs: name another file in COPY")
 
 
 def _write_text(request: SqlRequest, sink: Sink, names: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> None:

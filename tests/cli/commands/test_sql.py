@@ -124,6 +124,17 @@ def test_a_query_that_cannot_be_answered_is_said_in_one_line(query: str, why: st
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("query", ["COPY (SELECT 1) TO '{}'", "copy frame\n to '{}' (FORMAT csv)"])
+def test_a_capture_is_not_replaced_by_a_copy(query: str, tmp_path: Path) -> None:
+    path = tmp_path / "it's mine.pcapng"
+    before = path.write_bytes(Path(QUICKSTART).read_bytes())
+    with pytest.raises(UsageError, match=re.escape(f"{path} is one of the inputs: name another file in COPY")):
+        run(str(path), query.format(str(path).replace("'", "''")))
+    assert path.stat().st_size == before
+    run(str(path), query.format(tmp_path / "other.csv"))
+    assert (tmp_path / "other.csv").read_text()
+
+
 def test_the_query_comes_last() -> None:
     with pytest.raises(UsageError, match="the query comes last"):
         run("SELECT 1", QUICKSTART)
