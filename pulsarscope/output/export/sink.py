@@ -140,7 +140,8 @@ class FileSink(Sink):
         with write_errors(path):
             # Through a link in a folder of another user, the rename would replace files that the kernel's protection of links guards.
             if self._place.is_symlink():
-                raise UsageError(f"{path} is a symbolic link: name the file itself with -o")
+                instead = "leave out -o for standard output" if path == "/dev/stdout" else "name the file itself with -o"
+                raise UsageError(f"{path} is a symbolic link: {instead}")
             mode = self._place.stat().st_mode & 0o7777 if self._place.exists() else None
             if identity(path) in inputs:
                 raise UsageError(f"{path} is one of the inputs: name another file with -o")

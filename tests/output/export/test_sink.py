@@ -76,6 +76,12 @@ def test_a_link_to_a_file_is_refused_with_nothing_touched(tmp_path: Path, target
     assert (tmp_path / "target").read_text() == "old"
 
 
+@pytest.mark.skipif(not Path("/dev/stdout").is_symlink(), reason="/dev/stdout is a link on Linux")
+def test_the_link_to_standard_output_is_refused_with_what_to_do() -> None:
+    with pytest.raises(UsageError, match="/dev/stdout is a symbolic link: leave out -o for standard output"):
+        open_sink("/dev/stdout")
+
+
 def test_a_link_to_a_device_is_written(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(os.devnull)
     sink = open_sink(str(tmp_path / "link"))
