@@ -32,12 +32,13 @@ class Code(msgspec.Struct, frozen=True):
     """Codes with the same cause: of findings on the same connections, and of what could not be judged about them (`Coverage`)."""
     to_act: str | None = None
     """Who has to act, such as "the application"; None if the code alone does not tell."""
-    to_act_by_leg: tuple[tuple[str, str], ...] = ()
-    """Pairs of a leg of the way that the evidence may name, and who has to act then."""
+    to_act_when: tuple[tuple[str, str], ...] = ()
+    """Pairs of a leg of the way, or an error of the protocol, that the evidence may name, and who has to act then."""
 
     def who_acts(self, evidence: Mapping[str, Any] | None) -> str | None:
         """Return who has to act on a finding with this evidence."""
-        return dict(self.to_act_by_leg).get((evidence or {}).get("leg", ""), self.to_act)
+        named = [evidence.get(name) for name in ("leg", "error")] if evidence else []
+        return next((who for cause, who in self.to_act_when if cause in named), self.to_act)
 
     def at(
         self,
@@ -91,9 +92,17 @@ class Layer(NamedTuple):
 
     name: str
 
-    def error(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = (), to_act: str | None = None) -> Code:
+    def error(
+        self,
+        code: str,
+        meaning: str,
+        hint: str,
+        explains: tuple[str, ...] = (),
+        to_act: str | None = None,
+        to_act_when: tuple[tuple[str, str], ...] = (),
+    ) -> Code:
         """Return a code of this layer with severity error."""
-        return Code(code, ERROR, self.name, meaning, hint, explains, to_act)
+        return Code(code, ERROR, self.name, meaning, hint, explains, to_act, to_act_when)
 
     def warning(
         self,
@@ -102,10 +111,10 @@ class Layer(NamedTuple):
         hint: str,
         explains: tuple[str, ...] = (),
         to_act: str | None = None,
-        to_act_by_leg: tuple[tuple[str, str], ...] = (),
+        to_act_when: tuple[tuple[str, str], ...] = (),
     ) -> Code:
         """Return a code of this layer with severity warning."""
-        return Code(code, WARNING, self.name, meaning, hint, explains, to_act, to_act_by_leg)
+        return Code(code, WARNING, self.name, meaning, hint, explains, to_act, to_act_when)
 
     def note(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = ()) -> Code:
         """Return a code of this layer with severity note."""

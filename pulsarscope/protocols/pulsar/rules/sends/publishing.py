@@ -29,7 +29,7 @@ CODES = table(
         "look at its publish limits, too; if nothing comes for a while, at its pauses; else at the latency of its bookies.",
         ("request-unanswered",),
         to_act="the broker's operators",
-        to_act_by_leg=(
+        to_act_when=(
             ("proxy", "the operators of the proxy, or of the network between it and the broker"),
             ("network", "the network's operators"),
             ("unknown", "the broker's or the network's operators"),

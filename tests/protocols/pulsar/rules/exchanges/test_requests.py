@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pulsarscope.protocols.pulsar.rules.connections.storms import StormRule
+from pulsarscope.protocols.pulsar.rules.exchanges import requests
 from pulsarscope.protocols.pulsar.rules.exchanges.requests import FROM_MEMORY, STORED
 from pulsarscope.protocols.pulsar.session.exchanges import ENTRY, MEMORY, OPENS, REQUESTS, RequestType
 from tests.scenarios.commands import (
@@ -68,6 +69,18 @@ def test_a_refusal_says_what_to_do(tmp_path: Path, request_frame: bytes, name: s
     assert "was refused with" in row.text
     assert advised in row.text
     assert row.text.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [
+        ("PersistenceError", "the broker's operators"),
+        ("InvalidTopicName", "the application"),
+        ("TopicNotFound", "the application, or the broker's operators"),
+    ],
+)
+def test_the_error_says_who_must_act(name: str, who: str) -> None:
+    assert requests.CODES["request-failed"].who_acts({"error": name}) == who
 
 
 @pytest.mark.parametrize(
