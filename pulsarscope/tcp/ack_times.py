@@ -63,6 +63,8 @@ class AckTimes(msgspec.Struct, gc=False):
     bare: bool = False
     """True when a packet without data acknowledged one: the capture has such packets."""
     late: LateAcks | None = None
+    ahead: tuple[int, int] | None = None
+    """Bytes that the sender had sent beyond the stream according to its latest packet, without data, and the time from which on (ns)."""
 
     def send(self, segment: Segment, acknowledged: int, *, in_order: bool) -> None:
         """Take a packet of the stream; `acknowledged`: number in the other side's packet before it, UNKNOWN for none."""

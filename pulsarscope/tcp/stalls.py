@@ -99,7 +99,7 @@ def _report_hole(stream: Stream, peer: Stream, acknowledged: int | None, end: Wh
 
 def _report_lost_end(stream: Stream, peer: Stream, acknowledged: int | None, end: Where) -> None:
     """Report bytes that neither the capture nor the peer received, when packets without data show that they were sent long ago."""
-    size, since = stream.ahead or (0, end[2])
+    size, since = (stream.ack_times and stream.ack_times.ahead) or (0, end[2])
     is_alone = stream.buffer is None and stream.fin == UNKNOWN and acknowledged == stream.length
     if not is_alone or size > RESET_WINDOW_BYTES or end[2] - since < STALL_NANOSECONDS_MIN:
         return

@@ -81,8 +81,6 @@ class Stream(msgspec.Struct, gc=False, eq=False):
     """True while its sender announces a window of 0."""
     acknowledges: int = UNKNOWN
     """Sequence number up to which its latest packet acknowledges the other stream."""
-    ahead: tuple[int, int] | None = None
-    """Bytes that its sender had sent beyond `length` according to its latest packet, without data, and the time from which on (ns)."""
     fin: int = UNKNOWN
     """Offset at which the stream ends; UNKNOWN before a FIN."""
     buffer: ReorderBuffer | None = None

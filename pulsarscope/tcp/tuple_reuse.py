@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pulsarscope.model.limits import RESET_WINDOW_BYTES, SEQUENCE_JUMP_MAX_BYTES
 from pulsarscope.model.tcp_flags import ACK, RST, SYN
+from pulsarscope.tcp.ack_times import AckTimes
 from pulsarscope.tcp.sequence import UNKNOWN, sequence_difference
 from pulsarscope.tcp.stream import Stream
 
@@ -65,10 +66,11 @@ def note_acknowledgment(stream: Stream, segments: Sequence[Segment]) -> None:
     _, _, seq, ack, flags, _, payload, *_ = segments[-1]
     ahead = 0 if payload or stream.sequence in (seq, UNKNOWN) else sequence_difference(stream.sequence, seq)
     if ahead > 1:  # one may be a FIN
+        times = stream.ack_times = stream.ack_times or AckTimes()
         same = [*takewhile(lambda each: not each[6] and sequence_difference(stream.sequence, each[2]) > 1, reversed(segments))]
-        stream.ahead = ahead, same[-1][1] if stream.ahead is None or len(same) < len(segments) else stream.ahead[1]
-    elif stream.ahead is not None:
-        stream.ahead = None
+        times.ahead = ahead, same[-1][1] if times.ahead is None or len(same) < len(segments) else times.ahead[1]
+    elif stream.ack_times is not None:
+        stream.ack_times.ahead = None
     if abs(ahead) <= RESET_WINDOW_BYTES:
         stream.acknowledges = ack if flags & ACK else UNKNOWN
 

@@ -23,9 +23,11 @@ from pulsarscope.spark.tasks.share_decoder import ShareBatch, States
 from tests.places import CAPTURES
 from tests.scenarios import write_pcap
 from tests.scenarios.capturefile import ETHERNET
+from tests.scenarios.conversation import START_NS
 from tests.scenarios.inside import Inside
 from tests.scenarios.options import Options
 from tests.scenarios.recapture import packets_of
+from tests.scenarios.rules.sizes import LIMIT, sending
 from tests.spark.inside import Cluster, Streamed, Tables, local, of_kind, rows_of, texts
 
 NAMES = (
@@ -45,7 +47,7 @@ NAMES = (
     "schemas-py-zst.pcap.zst",
     "token-refresh-java.pcap",
 )
-"""Captures with facts for each rule."""
+"""Captures with facts for each rule but that of messages above the limit."""
 
 _AGES = {f"producer-behind-{limit}": 0 for limit in ("seconds", "growth-seconds", "share")}
 OPTIONS = Options(frozenset(ROWS), rules=True, thresholds={**_AGES, "producer-behind-sends": 1})
@@ -80,6 +82,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
             shift = START + start - packets[0].time_ns
             moved = [packet._replace(time_ns=packet.time_ns + shift) for packet in packets]
             paths.append(str(write_pcap(folder / f"{len(paths):03}.pcap", moved, link_type=link_type)))
+        paths.append(str(write_pcap(folder / f"{len(paths):03}.pcap", sending(LIMIT + 1, start=START + start - START_NS).packets)))
     return Inputs(paths, sum(Path(path).stat().st_size for path in paths), [])
 
 

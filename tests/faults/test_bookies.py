@@ -275,12 +275,12 @@ def slow(number: int) -> float:
         (PAUSE, [healthy, healthy, healthy], "broker", "passed in the broker: no bookie seen took longer than"),
         (PAUSE, [lambda _: 100, lambda _: 100], "broker", "no bookie seen took longer than 100 ms"),
         (PAUSE, [stopped(50, 40, 900), healthy], "answer", "1.10 s until the receipt"),
-        (PAUSE, [], None, ""),
+        (PAUSE, [], "unknown", "no acknowledgments without data"),
         (healthy, [PAUSE, healthy], "none", ""),
     ],
 )
 def test_a_slow_publish_names_the_leg_that_took_the_time(
-    tmp_path: Path, client: Latency, bookies: list[Latency], leg: str | None, words: str, proxy: float | None
+    tmp_path: Path, client: Latency, bookies: list[Latency], leg: str, words: str, proxy: float | None
 ) -> None:
     path = publishes(client)
     path = path if proxy is None else through_proxy(path, proxy)
