@@ -408,54 +408,55 @@ function __pulsarscope_list
                 advertised-address-again-seconds advertised-address-lookups auth-challenge-seconds backlog-growing-burst-seconds \
                 backlog-growing-entries backlog-growing-factor backlog-growing-rest-seconds backlog-growing-seconds \
                 batching-unused-bytes batching-unused-messages batching-unused-rate batching-unused-seconds bookie-silent-seconds \
-                broker-down-closing-seconds broker-silent-seconds broker-unreachable-seconds broker-unreachable-tries-seconds \
-                certificate-expires-days chunk-stuck-seconds churn-busy churn-few-least churn-frames churn-interval-seconds churn-least \
-                churn-rate churn-slow-interval-seconds churn-undecided-interval-seconds churn-undecided-least \
-                client-not-reading-close-seconds client-not-reading-seconds clock-skew-seconds compression-useless-entries \
-                compression-useless-percent connect-dropped-seconds connection-churn-seconds connection-closed-by-client-seconds \
-                connection-unknown-seconds consumer-behind-backlog-seconds consumer-behind-beside-factor consumer-behind-beside-seconds \
-                consumer-behind-factor consumer-behind-key-shared-entries consumer-behind-key-shared-seconds consumer-behind-long-factor \
-                consumer-behind-long-seconds consumer-behind-messages consumer-behind-seconds consumer-churn-held-seconds \
-                consumer-churn-messages consumer-id-reused-seconds consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds \
-                consumer-not-acking-collecting-seconds consumer-not-acking-first-seconds consumer-not-acking-limit \
-                consumer-not-acking-messages consumer-not-acking-older-factor consumer-not-acking-older-seconds \
-                consumer-not-acking-seconds consumer-not-acking-stopped-seconds consumer-not-acking-subscription-limit \
-                consumer-paused-messages consumer-paused-seconds consumer-paused-times consumer-rhythm-factor \
-                consumer-starved-apart-seconds consumer-starved-backlog-seconds consumer-starved-closed-seconds \
-                consumer-starved-done-entries consumer-starved-done-messages consumer-starved-done-seconds consumer-starved-done-turns \
-                consumer-starved-moments consumer-starved-seconds consumer-stopping-seconds consumer-undecided-hole-turns \
-                consumer-undecided-lives consumer-undecided-redeliveries consumer-undecided-seconds consumer-undecided-seeks \
-                cursor-reset-settled-seconds dead-holder-seconds delay-at-once-seconds delay-early-seconds delay-late-seconds \
-                dispatch-limited-rest-seconds dispatch-limited-rests dispatch-limited-seconds dispatch-limited-share \
-                failover-flapping-pause-seconds failover-flapping-returns failover-switch-seconds idle-cut-connections idle-cut-seconds \
-                keepalive-lost-closed-seconds keepalive-lost-seconds key-shared-blocked-entries key-shared-blocked-seconds \
-                key-shared-delivery-seconds listed-broker-dead-seconds listed-broker-dead-tries lookup-loop-redirects \
-                message-too-large-bytes messages-skipped-back-seconds messages-skipped-entries most-dead-lettered-messages \
-                most-redelivered-entries most-redelivered-seconds never-opened-seconds partition-skew-entries partition-skew-share \
-                partition-stuck-entries partition-stuck-seconds pattern-without-topics-seconds processed-twice-entries \
-                processed-twice-seconds produce-lost-seconds producer-behind-growth-seconds producer-behind-seconds \
-                producer-behind-sends producer-behind-share producer-churn-sends producer-fenced-back-seconds producer-replaced-seconds \
-                producer-waiting-seconds proxy-leg-failed-seconds published-before-seconds read-from-storage-entries \
-                reader-behind-seconds receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds \
-                reconnect-loop-pause-seconds redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done \
-                redelivery-storm-nothing-done-messages redelivery-storm-passed-over redelivery-storm-quick-seeks \
-                redelivery-storm-requests-for-all redelivery-storm-retries redelivery-storm-retries-in-all \
-                redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks redelivery-storm-seeks-in-all \
-                redelivery-storm-unresolved redelivery-storm-window-redeliveries redelivery-storm-window-requests \
-                redelivery-storm-window-seconds redirect-idle-seconds redirect-not-followed-beside-lookups redirect-not-followed-lookups \
-                regular-cut-back-seconds regular-cut-bytes regular-cut-connections regular-cut-seconds replication-lag-seconds \
-                replication-lag-sends replication-lag-share replication-stalled-seconds request-failed-moving-seconds \
-                request-failed-noticed-seconds request-retried-seconds request-storm-busy request-storm-pause-seconds request-storm-rate \
-                request-storm-requests request-storm-turn-seconds request-unanswered-open-seconds request-unanswered-seconds \
-                resend-loop-refusals response-unrequested-attached-seconds send-unanswered-open-seconds send-unanswered-passed-seconds \
-                send-unanswered-seconds send-without-producer-known-seconds send-without-producer-seconds \
-                send-without-producer-stop-seconds send-without-producer-unaware-seconds slow-bookie-longest-seconds slow-bookie-seconds \
-                slow-bookie-times slow-broker-seconds slow-broker-times slow-exchange-back-seconds slow-exchange-connect-seconds \
-                slow-exchange-lookup-seconds slow-exchange-open-seconds slow-exchange-seconds slow-exchange-stored-seconds \
-                slow-publish-bytes slow-publish-held-seconds slow-publish-jump-seconds slow-publish-longest-seconds \
-                slow-publish-median-sends slow-publish-paused-share slow-publish-pauses slow-publish-seconds slow-publish-sends \
-                tls-unanswered-seconds token-expires-soon-seconds too-short-seconds topic-unloaded-seek-seconds txn-open-idle-seconds \
-                unload-burst-seconds unload-burst-topics unload-loop-seconds unload-loop-times
+                broker-down-closing-seconds broker-silent-rate broker-silent-seconds broker-unreachable-seconds \
+                broker-unreachable-tries-seconds certificate-expires-days chunk-stuck-seconds churn-busy churn-few-least churn-frames \
+                churn-interval-seconds churn-least churn-rate churn-slow-interval-seconds churn-undecided-interval-seconds \
+                churn-undecided-least client-not-reading-close-seconds client-not-reading-seconds clock-skew-seconds \
+                compression-useless-entries compression-useless-percent connect-dropped-seconds connection-churn-seconds \
+                connection-closed-by-client-seconds connection-unknown-seconds consumer-behind-backlog-seconds \
+                consumer-behind-beside-factor consumer-behind-beside-seconds consumer-behind-factor consumer-behind-key-shared-entries \
+                consumer-behind-key-shared-seconds consumer-behind-long-factor consumer-behind-long-seconds consumer-behind-messages \
+                consumer-behind-seconds consumer-churn-held-seconds consumer-churn-messages consumer-id-reused-seconds \
+                consumer-not-acking-beside-seconds consumer-not-acking-closed-seconds consumer-not-acking-collecting-seconds \
+                consumer-not-acking-first-seconds consumer-not-acking-limit consumer-not-acking-messages \
+                consumer-not-acking-older-factor consumer-not-acking-older-seconds consumer-not-acking-seconds \
+                consumer-not-acking-stopped-seconds consumer-not-acking-subscription-limit consumer-paused-messages \
+                consumer-paused-seconds consumer-paused-times consumer-rhythm-factor consumer-starved-apart-seconds \
+                consumer-starved-backlog-seconds consumer-starved-closed-seconds consumer-starved-done-entries \
+                consumer-starved-done-messages consumer-starved-done-seconds consumer-starved-done-turns consumer-starved-moments \
+                consumer-starved-seconds consumer-stopping-seconds consumer-undecided-hole-turns consumer-undecided-lives \
+                consumer-undecided-redeliveries consumer-undecided-seconds consumer-undecided-seeks cursor-reset-settled-seconds \
+                dead-holder-seconds delay-at-once-seconds delay-early-seconds delay-late-seconds dispatch-limited-rest-seconds \
+                dispatch-limited-rests dispatch-limited-seconds dispatch-limited-share failover-flapping-pause-seconds \
+                failover-flapping-returns failover-switch-seconds idle-cut-connections idle-cut-seconds keepalive-lost-closed-seconds \
+                keepalive-lost-seconds key-shared-blocked-entries key-shared-blocked-seconds key-shared-delivery-seconds \
+                listed-broker-dead-seconds listed-broker-dead-tries lookup-loop-redirects message-too-large-bytes \
+                messages-skipped-back-seconds messages-skipped-entries most-dead-lettered-messages most-redelivered-entries \
+                most-redelivered-seconds never-opened-seconds partition-skew-entries partition-skew-share partition-stuck-entries \
+                partition-stuck-seconds pattern-without-topics-seconds processed-twice-entries processed-twice-seconds \
+                produce-lost-seconds producer-behind-growth-seconds producer-behind-seconds producer-behind-sends producer-behind-share \
+                producer-churn-sends producer-fenced-back-seconds producer-replaced-seconds producer-waiting-seconds \
+                proxy-leg-failed-seconds published-before-seconds read-from-storage-entries reader-behind-seconds \
+                receiver-queue-one-flows reconnect-loop-failures reconnect-loop-lifetime-seconds reconnect-loop-pause-seconds \
+                redelivery-storm-count redelivery-storm-lives redelivery-storm-nothing-done redelivery-storm-nothing-done-messages \
+                redelivery-storm-passed-over redelivery-storm-quick-seeks redelivery-storm-requests-for-all redelivery-storm-retries \
+                redelivery-storm-retries-in-all redelivery-storm-retries-seconds redelivery-storm-seek-seconds redelivery-storm-seeks \
+                redelivery-storm-seeks-in-all redelivery-storm-unresolved redelivery-storm-window-redeliveries \
+                redelivery-storm-window-requests redelivery-storm-window-seconds redirect-idle-seconds \
+                redirect-not-followed-beside-lookups redirect-not-followed-lookups regular-cut-back-seconds regular-cut-bytes \
+                regular-cut-connections regular-cut-seconds replication-lag-seconds replication-lag-sends replication-lag-share \
+                replication-stalled-seconds request-failed-moving-seconds request-failed-noticed-seconds request-retried-seconds \
+                request-storm-busy request-storm-pause-seconds request-storm-rate request-storm-requests request-storm-turn-seconds \
+                request-unanswered-open-seconds request-unanswered-seconds resend-loop-refusals response-unrequested-attached-seconds \
+                send-unanswered-open-seconds send-unanswered-passed-seconds send-unanswered-seconds send-without-producer-known-seconds \
+                send-without-producer-seconds send-without-producer-stop-seconds send-without-producer-unaware-seconds \
+                slow-bookie-longest-seconds slow-bookie-seconds slow-bookie-times slow-broker-seconds slow-broker-times \
+                slow-exchange-back-seconds slow-exchange-connect-seconds slow-exchange-lookup-seconds slow-exchange-open-seconds \
+                slow-exchange-seconds slow-exchange-stored-seconds slow-publish-bytes slow-publish-held-seconds \
+                slow-publish-jump-seconds slow-publish-longest-seconds slow-publish-median-sends slow-publish-paused-share \
+                slow-publish-pauses slow-publish-seconds slow-publish-sends tls-unanswered-seconds token-expires-soon-seconds \
+                too-short-seconds topic-unloaded-seek-seconds txn-open-idle-seconds unload-burst-seconds unload-burst-topics \
+                unload-loop-seconds unload-loop-times
         case topics
             printf '%s\n' tutorial on-the-wire questions filter reports browse live journeys schemas sql spark configuration errors tshark records \
                 findings library adding-a-protocol decode messages stats diagnose report compare browse follow index extract sql mcp \

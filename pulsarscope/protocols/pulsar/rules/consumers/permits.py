@@ -17,6 +17,7 @@ from pulsarscope.model.findings import ONE_SIDED, SESSION, table
 from pulsarscope.model.flow import SERVER
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.thresholds import in_seconds
+from pulsarscope.model.units import SECOND
 from pulsarscope.protocols.pulsar.message_ids import batch_size, permits_of, position_of
 from pulsarscope.protocols.pulsar.rules.consumers.order import DeliveryOrder, is_rewound_by
 from pulsarscope.protocols.pulsar.rules.consumers.permit_state import (
@@ -172,7 +173,7 @@ class PermitRule(ConsumerRule[PermitState]):
         fields, where = row.fields or {}, where_of(row)
         if (since := consumer.last_service) is not None and row.time - since.time >= self._shortest_ns:
             note_rest(self.context, consumer, row)
-            self._emit_wait(consumer, row.time, ending=True)
+            self._emit_wait(consumer, row.time, ending=True, size=row.size)
         messages = batch_size(row)
         consumer.delivered += messages
         consumer.permits -= permits_of(row)
@@ -284,8 +285,11 @@ class PermitRule(ConsumerRule[PermitState]):
 
     # -- facts for the topic's other connections
 
-    def _emit_wait(self, consumer: PermitState, now: int, *, ending: bool) -> tuple[str, Where, dict[str, Any]] | None:
-        """Emit and return a long wait with permits: when it ends, and before that each time that it has doubled."""
+    def _emit_wait(self, consumer: PermitState, now: int, *, ending: bool, size: int = 0) -> tuple[str, Where, dict[str, Any]] | None:
+        """Emit and return a long wait with permits: when it ends, and before that each time that it has doubled.
+
+        `size`: bytes of the frame that ends it.
+        """
         since, waits = consumer.last_service, consumer.permits > 0 and consumer.active and not consumer.compacted
         if since is None or now - since.time < self._silent_ns or not waits:
             return None
@@ -305,6 +309,7 @@ class PermitRule(ConsumerRule[PermitState]):
             "lost": self.context.lost,
             "counted_from": (counted_from := consumer.counted_from(since.time)),
             "undecided": max(self._missed(consumer.number), self.unreadable.get(SERVER, -1)) >= since.time
+            or now - size * SECOND / self.context.thresholds["broker-silent-rate"] - since.time < self._silent_ns
             or may_lack(self.context, counted_from, now, SERVER)
             or (consumer.kind in SHARED_TYPES and may_lack(self.context, since.time, now)),
             "server": host(self.context.server),

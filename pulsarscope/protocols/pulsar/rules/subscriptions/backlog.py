@@ -23,7 +23,7 @@ from pulsarscope.model.bounded_tables import NOTHING
 from pulsarscope.model.findings import SESSION, table
 from pulsarscope.model.records import ConnectionRow, FrameRow
 from pulsarscope.model.text import duration, plural
-from pulsarscope.model.thresholds import Thresholds, in_seconds
+from pulsarscope.model.thresholds import Thresholds, counted, in_seconds
 from pulsarscope.protocols.pulsar.message_ids import Position, position_of
 from pulsarscope.protocols.pulsar.replication import is_replicator
 from pulsarscope.protocols.pulsar.rules.evidence import consumer_of
@@ -58,6 +58,13 @@ CODES = table(
 )
 
 THRESHOLDS = (
+    counted(
+        "broker-silent-rate",
+        100_000,
+        "bytes/s",
+        "Rate of a thin link: while a large frame is on its way there, its broker is not silent.",
+        "broker-silent",
+    ),
     in_seconds(
         "broker-silent-seconds",
         5,

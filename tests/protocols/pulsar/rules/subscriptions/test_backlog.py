@@ -11,7 +11,7 @@ import pytest
 from tests.faults.consumers import publishing
 from tests.places import CAPTURES
 from tests.scenarios import Conversation, command_frame
-from tests.scenarios.commands import PING, PONG, TOPIC, ack, close_consumer, delivery, error, flow, success
+from tests.scenarios.commands import PING, PONG, TOPIC, ack, close_consumer, delivery, error, flow, message, success
 from tests.scenarios.connections import connected, subscribed, wait_until
 from tests.scenarios.conversation import MILLISECOND, SECOND
 from tests.scenarios.evaluation import Diagnosis, diagnose
@@ -28,6 +28,17 @@ def test_a_published_message_that_does_not_come_is_the_broker_s_silence(tmp_path
     assert 57 <= evidence["silent_ns"] / SECOND <= 59
     assert "7:2" in (row.text or "")
     assert diagnosis.frames[evidence["frames"][0]].time == row.time
+
+
+@pytest.mark.parametrize(("size", "waits", "named"), [(200, 12, True), (100_000, 12, True), (900_000, 12, False), (900_000, 30, True)])
+def test_a_broker_whose_large_message_is_on_its_way_is_not_silent(tmp_path: Path, size: int, waits: int, named: bool) -> None:
+    """On a slow link, a frame takes seconds; it counts when it is complete."""
+    talk = subscribed(connected()).client(flow(10)).server(delivery(0)).client(ack(0))
+    for _ in range(waits):
+        talk.wait(SECOND).client(PING)
+    talk.server(message(1, 1, bytes(size)), PONG, mss=50_000).client(ack(1))
+    beside = publishing(2, 100 * MILLISECOND, until=(waits + 2) * SECOND)
+    assert ("broker-silent" in diagnose(tmp_path, talk, beside).codes) == named
 
 
 @pytest.mark.parametrize(("lost", "size", "end"), [*product(("", "before", "after"), (40, 400), ("closed", "fin", "open"))])
