@@ -76,7 +76,7 @@ def report_left_open(context: RuleContext, kind: str, noun: str, most: float, op
         text = f"Client {context.client} made {plural(len(left), kind)} on {topic} in {duration(last.time - first.time)} and closed "
         holding = len(left) - len(worked)
         text += f"none of them, with {average_work(sum(worked), len(left), noun)}"
-        text += f": {holding:,} hold messages that nobody processes." if holding else "."
+        text += f": {holding:,} hold{'s' * (holding == 1)} messages that nobody processes." if holding else "."
         evidence = {"frames": frame_names([first.name, last.name]), "topic": topic, "count": len(left), "closed": 0, "holding": holding}
         rarely = last.time - first.time > (len(left) - 1) * context.thresholds.ns("churn-interval-seconds")
         may_serve = kind == "consumer" and subscription is None and rarely
