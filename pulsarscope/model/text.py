@@ -88,14 +88,19 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def join_words(words: Sequence[str], last: str, separator: str = ", ") -> str:
+    """Join words by a separator, and the last one by `last`."""
+    return last.join(filter(None, (separator.join(words[:-1]), *words[-1:])))
+
+
 def either(words: Sequence[str]) -> str:
     """Join alternatives: frame, exchange or finding."""
-    return " or ".join((*((", ".join(words[:-1]),) if words[1:] else ()), *words[-1:]))
+    return join_words(words, " or ")
 
 
 def both(words: Sequence[str]) -> str:
     """Join names that all apply: frame, exchange and finding."""
-    return " and ".join((*((", ".join(words[:-1]),) if words[1:] else ()), *words[-1:]))
+    return join_words(words, " and ")
 
 
 def duration(nanoseconds: int, micro: str = "µ") -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from pulsarscope.model.text import join_words
 from pulsarscope.protocols.pulsar.topics import short_topic
 
 Fields = Mapping[str, Any]
@@ -137,7 +138,7 @@ def listing(names: Sequence[str], separator: str = ", ", last: str = " and ") ->
     """Return the first names, followed by `last` and the number of further ones, or by `last` and the last name."""
     more = len(names) - LISTING_MAX
     shown = names if more <= 0 else [*names[:LISTING_MAX], f"{more:,} more"]
-    return last.join(filter(None, (separator.join(shown[:-1]), *shown[-1:])))
+    return join_words(shown, last, separator)
 
 
 def nouns_text(names: Sequence[str]) -> str:
