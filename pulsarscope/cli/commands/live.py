@@ -41,7 +41,7 @@ from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.model.records import ConnectionRow, ExchangeRow, FindingRow, FrameRow, MessageRow
 from pulsarscope.model.text import STANDARD_INPUT, escape, hint_for
 from pulsarscope.model.units import DURATIONS, SECOND
-from pulsarscope.output.export.sink import Sink, identity, open_sink, require_file_name
+from pulsarscope.output.export.sink import Sink, open_sink, refuse_input, require_file_name
 from pulsarscope.output.registry import Output, output
 from pulsarscope.output.render.style import is_terminal, wants_color
 
@@ -298,8 +298,7 @@ def _check_options(request: LiveRequest) -> Trigger | None:
         require_file_name(request.write)
         if (suffix := Path(request.write).suffix.lower()) in COMPRESSED_SUFFIXES:
             raise UsageError(f"-w saves packets uncompressed: name the file without {suffix}")
-        if identity(request.write) in inputs_of(request, (request.interface,)):
-            raise UsageError(f"{request.write} is one of the inputs: name another file with -w")
+        refuse_input(request.write, inputs_of(request, (request.interface,)), "with -w")
         if request.out is not None and Path(request.write).resolve() == Path(request.out).resolve():
             raise UsageError("-w and -o name one file: give each its own")
     if request.trigger is not None and request.write is None:

@@ -28,7 +28,7 @@ from pulsarscope.cli.arguments.options import (
     SecretsOption,
 )
 from pulsarscope.cli.arguments.read_options import engine_options
-from pulsarscope.cli.command_output import CommandOutput, with_output
+from pulsarscope.cli.command_output import CommandOutput, inputs_of, with_output
 from pulsarscope.cli.encoded_rows import damage, warn_of
 from pulsarscope.cli.engine_run import start_run
 from pulsarscope.cli.exit_codes import EXIT_DAMAGED, EXIT_DONE
@@ -38,7 +38,7 @@ from pulsarscope.model.errors import UsageError
 from pulsarscope.model.limits import ROWS_MAX
 from pulsarscope.model.records import FindingRow, MessageRow
 from pulsarscope.model.text import escape_json
-from pulsarscope.output.export.sink import identity
+from pulsarscope.output.export.sink import identity, refuse_input
 
 if TYPE_CHECKING:
     from pulsarscope.output.export.sink import Sink
@@ -95,7 +95,8 @@ def sql(request: SqlRequest, output: CommandOutput) -> int:
             rules=FindingRow.kind in kinds,
         )
         run = start_run(request.files, options, request.jobs)
-        _refuse_copy_to_input(request.query, run.inputs.paths)
+        if (copy := COPY_TO.match(request.query)) is not None:
+            refuse_input(copy[1].replace("''", "'"), inputs_of(request, run.inputs.paths), "in COPY")
         for batch in with_progress(run.inputs, run, quiet=request.quiet):
             warn_of(damage(batch.rows), run.inputs.paths)
             database.add([row for row in batch.rows if row.kind in kinds])
@@ -108,16 +109,6 @@ def sql(request: SqlRequest, output: CommandOutput) -> int:
                 sink.write(part)
         sink.finish()
         return EXIT_DAMAGED if run.damaged else EXIT_DONE
-
-
-def _refuse_copy_to_input(query: str, paths: Sequence[str]) -> None:
-    """Raise UsageError if a query is a COPY to one of the captures, which the database would replace."""
-    if (copy := COPY_TO.match(query)) is None:
-        return
-    target = copy[1].replace("''", "'")
-    there = identity(target)
-    if there is not None and there in map(identity, paths):
-        raise UsageError(f"{target} is one of the inputs: name another file in COPY")
 
 
 def _write_text(request: SqlRequest, sink: Sink, names: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> None:

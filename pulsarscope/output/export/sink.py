@@ -36,6 +36,12 @@ def identity(path: str | int) -> FileIdentity | None:
     return None
 
 
+def refuse_input(path: str, inputs: Collection[FileIdentity], where: str = "with -o") -> None:
+    """Raise UsageError, which says where to name another file, if the output at a path would replace one of the inputs."""
+    if identity(path) in inputs:
+        raise UsageError(f"{path} is one of the inputs: name another file {where}")
+
+
 @contextmanager
 def write_errors(name: str) -> Iterator[None]:
     """Turn failed writes into OutputError. A closed pipe stays BrokenPipeError, which ends commands quietly."""
@@ -143,8 +149,7 @@ class FileSink(Sink):
                 instead = "leave out -o for standard output" if path == "/dev/stdout" else "name the file itself with -o"
                 raise UsageError(f"{path} is a symbolic link: {instead}")
             mode = self._place.stat().st_mode & 0o7777 if self._place.exists() else None
-            if identity(path) in inputs:
-                raise UsageError(f"{path} is one of the inputs: name another file with -o")
+            refuse_input(path, inputs)
             if self._place.suffix.lower() in NOT_WRITTEN:
                 raise UsageError(f"{path}: outputs are compressed as .gz or .zst, not as {self._place.suffix}")
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -294,6 +299,5 @@ def open_sink(path: str | None, *, folder: bool = False, inputs: Collection[File
         require_file_name(path)
         if not place.exists() or place.is_file():
             return FileSink(path, inputs)
-        if identity(path) in inputs:
-            raise UsageError(f"{path} is one of the inputs: name another file with -o")
+        refuse_input(path, inputs)
         return DeviceSink(path)
