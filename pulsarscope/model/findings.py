@@ -35,6 +35,10 @@ class Code(msgspec.Struct, frozen=True):
     to_act_when: tuple[tuple[str, str], ...] = ()
     """Pairs of a leg of the way, or an error of the protocol, that the evidence may name, and who has to act then."""
 
+    def by_cause(self, *to_act_when: tuple[str, str]) -> Code:
+        """Return the same code with others who have to act when the evidence names these causes; see `to_act_when`."""
+        return msgspec.structs.replace(self, to_act_when=to_act_when)
+
     def who_acts(self, evidence: Mapping[str, Any] | None) -> str | None:
         """Return who has to act on a finding with this evidence."""
         named = [evidence.get(name) for name in ("leg", "error")] if evidence else []
@@ -92,29 +96,13 @@ class Layer(NamedTuple):
 
     name: str
 
-    def error(
-        self,
-        code: str,
-        meaning: str,
-        hint: str,
-        explains: tuple[str, ...] = (),
-        to_act: str | None = None,
-        to_act_when: tuple[tuple[str, str], ...] = (),
-    ) -> Code:
+    def error(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = (), to_act: str | None = None) -> Code:
         """Return a code of this layer with severity error."""
-        return Code(code, ERROR, self.name, meaning, hint, explains, to_act, to_act_when)
+        return Code(code, ERROR, self.name, meaning, hint, explains, to_act)
 
-    def warning(
-        self,
-        code: str,
-        meaning: str,
-        hint: str,
-        explains: tuple[str, ...] = (),
-        to_act: str | None = None,
-        to_act_when: tuple[tuple[str, str], ...] = (),
-    ) -> Code:
+    def warning(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = (), to_act: str | None = None) -> Code:
         """Return a code of this layer with severity warning."""
-        return Code(code, WARNING, self.name, meaning, hint, explains, to_act, to_act_when)
+        return Code(code, WARNING, self.name, meaning, hint, explains, to_act)
 
     def note(self, code: str, meaning: str, hint: str, explains: tuple[str, ...] = ()) -> Code:
         """Return a code of this layer with severity note."""

@@ -38,7 +38,6 @@ THRESHOLDS = (
 _ALIKE = 0.1
 """Idle times count as equal when they differ by no more than this share."""
 
-
 _TOGETHER = 0.05
 """Ends count as simultaneous when this share of the idle time or less is between them."""
 

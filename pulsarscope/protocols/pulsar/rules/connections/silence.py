@@ -82,8 +82,8 @@ def may_be_answered(context: RuleContext, ping: Where, side: str, latest: LastCo
     `latest`: last command of the side, `end`: end of the connection, `alone`: no PING of the connection has an answer behind it.
     """
     ahead = ping.time - latest.where.time
-    if latest.command == "PONG" and -AHEAD < ahead < (AHEAD if alone else 0):  # after lost bytes, a PING is read late
-        return True
+    if latest.command == "PONG" and -AHEAD < ahead < (AHEAD if alone else 0):
+        return True  # one behind the PING counts even if the side that asked has closed in between
     return may_lack(context, ping.time, end, side)
 
 

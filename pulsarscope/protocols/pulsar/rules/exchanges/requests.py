@@ -33,12 +33,11 @@ CODES = table(
         "The broker refused a request.",
         "The request's frame shows what was asked for, and the broker's log at that time says more.",
         to_act="the application, or the broker's operators",
-        to_act_when=(
-            ("PersistenceError", "the broker's operators"),
-            ("UnknownError", "the broker's operators"),
-            ("ConsumerAssignError", "the application"),
-            ("InvalidTopicName", "the application"),
-        ),
+    ).by_cause(
+        ("PersistenceError", "the broker's operators"),
+        ("UnknownError", "the broker's operators"),
+        ("ConsumerAssignError", "the application"),
+        ("InvalidTopicName", "the application"),
     ),
     SESSION.error(
         "auth-failed",

@@ -29,12 +29,11 @@ CODES = table(
         "look at its publish limits, too; if nothing comes for a while, at its pauses; else at the latency of its bookies.",
         ("request-unanswered",),
         to_act="the broker's operators",
-        to_act_when=(
-            ("proxy", "the operators of the proxy, or of the network between it and the broker"),
-            ("network", "the network's operators"),
-            ("unknown", "the broker's or the network's operators"),
-            ("bookies", "the bookies' operators"),
-        ),
+    ).by_cause(
+        ("proxy", "the operators of the proxy, or of the network between it and the broker"),
+        ("network", "the network's operators"),
+        ("unknown", "the broker's or the network's operators"),
+        ("bookies", "the bookies' operators"),
     ),
     SESSION.warning(
         "send-unanswered",
