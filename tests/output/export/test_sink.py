@@ -16,6 +16,8 @@ import zstandard
 
 from pulsarscope.model.errors import OutputError, UsageError
 from pulsarscope.output.export.sink import ClosedStandardOutput, StandardOutput, identity, open_sink, write_errors
+from tests.places import CAPTURES
+from tests.scenarios.command_line import COMMAND
 
 
 def test_a_file_takes_its_name_when_it_is_complete(tmp_path: Path) -> None:
@@ -77,9 +79,13 @@ def test_a_link_to_a_file_is_refused_with_nothing_touched(tmp_path: Path, target
 
 
 @pytest.mark.skipif(not Path("/dev/stdout").is_symlink(), reason="/dev/stdout is a link on Linux")
-def test_the_link_to_standard_output_is_refused_with_what_to_do() -> None:
-    with pytest.raises(UsageError, match="/dev/stdout is a symbolic link: leave out -o for standard output"):
-        open_sink("/dev/stdout")
+def test_the_link_to_standard_output_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    """If it is a file: a pipe is written."""
+    with (tmp_path / "out").open("wb") as out:
+        command = [*COMMAND, "decode", str(CAPTURES / "quickstart.pcapng"), "-o", "/dev/stdout"]
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == UsageError.exit_code
+    assert b"/dev/stdout is a symbolic link: leave out -o for standard output" in done.stderr
 
 
 def test_a_link_to_a_device_is_written(tmp_path: Path) -> None:
